@@ -1,0 +1,5 @@
+"""The `breadcrumbs` command."""
+
+
+def main() -> None:
+    """Placeholder until the commands land."""

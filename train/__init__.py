@@ -1,0 +1,4 @@
+"""From verified rows to a LoRA adapter."""
+
+if __name__ != "breadcrumbs.train":
+    raise ImportError("import breadcrumbs.train, not train")
