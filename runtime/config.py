@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import is_pydantic_dataclass
 
 from breadcrumbs.errors import ConfigError
 
@@ -75,17 +74,16 @@ def parse(data: dict[str, Any], schema: type[T], source: str) -> T:
     Raises:
         ConfigError: wrong version, unknown key, missing key or wrong value.
     """
-    if not is_pydantic_dataclass(schema):
-        raise TypeError(f"{schema.__name__} is not a pydantic dataclass")
     body = dict(data)
     version = body.pop("version", None)
     if version != CONFIG_VERSION:
         raise ConfigError(f"{source}: version must be {CONFIG_VERSION}, got {version!r}")
     try:
-        return TypeAdapter(schema).validate_python(body)
+        parsed: T = TypeAdapter(schema).validate_python(body)
     except ValidationError as error:
         faults = "; ".join(_fault(item) for item in error.errors(include_url=False))
         raise ConfigError(f"{source}: {faults}") from error
+    return parsed
 
 
 def load(path: str | Path, schema: type[T], overrides: Sequence[str] = ()) -> T:
