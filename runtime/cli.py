@@ -1,5 +1,279 @@
-"""The `breadcrumbs` command."""
+"""The `breadcrumbs` command: reads arguments, calls one function, prints.
+
+Nothing heavy is imported until a command runs. Every error a user can mend is one line on
+stderr and exit status 2; `--debug` shows where it came from.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from breadcrumbs import __version__
+from breadcrumbs.errors import BreadcrumbsError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+CONFIG = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+overrides = click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
+)
 
 
-def main() -> None:
-    """Placeholder until the commands land."""
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="breadcrumbs")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error, and library logs.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """Teach a tool-calling model to act once a schema is disclosed, and ask only when it must."""
+    context.obj = {"debug": debug}
+    logging.basicConfig(level=logging.INFO if debug else logging.ERROR, format="%(message)s")
+
+
+@cli.command()
+@click.option("--config", type=CONFIG, required=True, help="configs/generate/*.yaml")
+@click.option("--out", type=FOLDER, required=True, help="Folder for the data set.")
+@overrides
+def generate(config: Path, out: Path, changes: tuple[str, ...]) -> None:
+    """Make a verified data set through the gateway and the loop."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.data_gen.generate import GenerateConfig
+    from breadcrumbs.data_gen.generate import generate as run
+    from breadcrumbs.progress import live
+
+    settings = configs.load(config, GenerateConfig, changes)
+    console = _console()
+    with live("generate", console) as report:
+        manifest = run(settings, out, report)
+    _print_counts(console, manifest, out)
+
+
+def _print_counts(console: Console, manifest: dict[str, Any], out: Path) -> None:
+    counts = manifest["counts"]
+    console.print(f"{counts['trajectories']} verified trajectories in {out}")
+    for axis in ("behaviour", "split", "source"):
+        parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
+        console.print(f"  {axis}: {parts}")
+    for reason, number in sorted(manifest["dropped"].items()):
+        console.print(f"  dropped, {reason}: {number}")
+
+
+@cli.group()
+def train() -> None:
+    """Train an adapter, or check that a config can."""
+
+
+@train.command("sft")
+@click.option("--config", type=CONFIG, required=True, help="configs/train/*.yaml")
+@overrides
+def train_sft_command(config: Path, changes: tuple[str, ...]) -> None:
+    """Preflight, then supervised fine-tuning with LoRA."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.progress import live
+    from breadcrumbs.train.config import TrainConfig
+    from breadcrumbs.train.sft import train_sft
+
+    settings = configs.load(config, TrainConfig, changes)
+    console = _console()
+    with live("train", console) as report:
+        adapter = train_sft(settings, report)
+    console.print(f"adapter in {adapter}")
+
+
+@train.command("check")
+@click.option("--config", type=CONFIG, required=True, help="configs/train/*.yaml")
+@overrides
+def train_check(config: Path, changes: tuple[str, ...]) -> None:
+    """Run the preflight alone, over every row, and show one row with its loss marked."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.train.config import TrainConfig
+    from breadcrumbs.train.preflight import check
+
+    settings = configs.load(config, TrainConfig, changes)
+    console = _console()
+    for line in check(settings).lines():
+        console.print(line, markup=False)
+
+
+@cli.group("eval", invoke_without_command=True)
+@click.option("--config", type=CONFIG, help="configs/eval/*.yaml")
+@overrides
+@click.pass_context
+def eval_group(context: click.Context, config: Path | None, changes: tuple[str, ...]) -> None:
+    """Score base and adapter on held-out scenarios, beside constant policies."""
+    if context.invoked_subcommand is not None:
+        return
+    if config is None:
+        raise click.UsageError("name a config: breadcrumbs eval --config configs/eval/demo.yaml")
+    from breadcrumbs import config as configs
+    from breadcrumbs.eval.config import EvalConfig
+    from breadcrumbs.eval.results import evaluate, table
+    from breadcrumbs.progress import live
+
+    settings = configs.load(config, EvalConfig, changes)
+    console = _console()
+    with live("eval", console) as report:
+        results = evaluate(settings, report)
+    console.print(table(results), markup=False)
+
+
+@eval_group.command("watch")
+@click.option("--config", type=CONFIG, required=True, help="configs/eval/*.yaml")
+@click.option("--system", type=click.Choice(["base", "adapter"]), required=True)
+@click.option("--out", type=CONFIG, help="Write the turn as JSON.")
+@overrides
+def eval_watch(config: Path, system: str, out: Path | None, changes: tuple[str, ...]) -> None:
+    """Watch one turn live: the schema was just disclosed, what does the model do?"""
+    import asyncio
+
+    from breadcrumbs import config as configs
+    from breadcrumbs.eval.config import EvalConfig
+    from breadcrumbs.eval.watch import watch
+
+    settings = configs.load(config, EvalConfig, changes)
+    asyncio.run(watch(settings, system, _console(), out))
+
+
+@cli.group()
+def probe() -> None:
+    """Measure where the model looks at the decision point."""
+
+
+@probe.command("attention")
+@click.option("--config", type=CONFIG, required=True, help="configs/probe/*.yaml")
+@overrides
+def probe_attention(config: Path, changes: tuple[str, ...]) -> None:
+    """Attention mass on steering and schema over schema length, base against adapter."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.eval.probe import ProbeConfig, probe_attention
+    from breadcrumbs.progress import live
+
+    settings = configs.load(config, ProbeConfig, changes)
+    console = _console()
+    with live("probe", console) as report:
+        summary = probe_attention(settings, report)
+    console.print(summary, markup=False)
+
+
+@cli.command()
+@click.argument("run", type=FOLDER)
+def report(run: Path) -> None:
+    """Write one self-contained report.html from what a run folder holds."""
+    from breadcrumbs.eval.report import write_report
+
+    _console().print(f"report: {write_report(run)}")
+
+
+@cli.command()
+@click.option("--out", type=FOLDER, default=Path("runs/demo"), show_default=True)
+def demo(out: Path) -> None:
+    """The whole idea on a small real model: data, training, evaluation, probe, report."""
+    from breadcrumbs.demo import run_demo
+
+    run_demo(out, _console())
+
+
+@cli.command()
+@click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
+@click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
+def chat(model: str, adapter: Path | None, catalogs: tuple[Path, ...]) -> None:
+    """Talk to a model in the terminal; the loop and a simulated gateway run."""
+    import asyncio
+
+    from breadcrumbs.chat import chat_in_terminal
+
+    asyncio.run(chat_in_terminal(model, adapter, list(catalogs) or None, _console()))
+
+
+@cli.command()
+@click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
+@click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
+@click.option("--journal", type=CONFIG, default=Path("approvals.sqlite"), show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+def serve(
+    model: str,
+    adapter: Path | None,
+    catalogs: tuple[Path, ...],
+    journal: Path,
+    host: str,
+    port: int,
+) -> None:
+    """Answer /v1/chat/completions with the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
+    from breadcrumbs.service import serve_model
+
+    serve_model(model, adapter, list(catalogs) or None, journal, host, port)
+
+
+@cli.group()
+def data() -> None:
+    """Look at a data set."""
+
+
+@data.command("stats")
+@click.argument("folder", type=FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def data_stats(folder: Path, as_json: bool) -> None:
+    """Counts by every axis, from the manifest."""
+    from breadcrumbs.data_gen.dataset import read_manifest
+
+    manifest = read_manifest(folder)
+    if as_json:
+        click.echo(json.dumps(manifest, indent=2))
+    else:
+        _print_counts(_console(), manifest, folder)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; turns known errors into one line and a status."""
+    _quiet_libraries()
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        cli.main(args=words, prog_name="breadcrumbs", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(USAGE_ERROR)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped; run the same command to go on", err=True)
+        sys.exit(INTERRUPTED)
+    except (BreadcrumbsError, OSError) as error:
+        if "--debug" in words:
+            raise
+        click.echo(f"breadcrumbs: {_one_line(error)}", err=True)
+        sys.exit(USAGE_ERROR)
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    return " ".join(str(error).split())
+
+
+def _quiet_libraries() -> None:
+    """Keep libraries from talking to the network or over our own lines."""
+    import os
+
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
