@@ -120,11 +120,11 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def _paths(out: Path, **places: str) -> tuple[str, ...]:
-    """Overrides that move a config's folders below `out`; none for the default place."""
-    if out == DEFAULT_OUT:
+def _paths(run: Path, **places: str) -> tuple[str, ...]:
+    """Overrides that move a config's folders below `run`; none for the default place."""
+    if run == DEFAULT_OUT:
         return ()
-    return tuple(part for key, name in places.items() for part in ("--set", f"{key}={out / name}"))
+    return tuple(part for key, name in places.items() for part in ("--set", f"{key}={run / name}"))
 
 
 def _print_table(out: Path, console: Console) -> None:

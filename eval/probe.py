@@ -1,0 +1,358 @@
+"""The dilution curve: attention at the decision point over schema length, base and adapter.
+
+Each prompt is a held-out scenario up to the moment its schema was disclosed. The schema is then
+lengthened with optional fields borrowed from other tools, the breadcrumb staying last, and the
+last prompt token's attention is split by segment. Growing the schema adds competitors *and*
+distance at once, so a slope here describes dilution; it does not say that dilution causes a stall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked
+
+from breadcrumbs.config import STRICT, to_dict
+from breadcrumbs.errors import ProbeError
+from breadcrumbs.messages import Message, compact_json
+from breadcrumbs.progress import Report
+
+if TYPE_CHECKING:
+    import torch
+
+    from breadcrumbs.eval.capture import SegmentStats
+    from breadcrumbs.gateway.catalog import Catalog
+    from breadcrumbs.local_model import LocalModel
+    from breadcrumbs.rendering import Renderer
+
+RESULT = "attention.json"
+MEASURED = ("steering", "system", "user", "catalog", "schema", "breadcrumb", "template", "sink")
+
+
+@checked(config=STRICT)
+class ProbeConfig:
+    """What `probe attention` reads."""
+
+    model: str
+    data: Path
+    out: Path
+    schema_tokens: tuple[int, ...]
+    adapter: Path | None = None
+    prompts: int = Field(default=4, ge=1)
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePrompt:
+    """One prompt at one schema length."""
+
+    scenario: str
+    tool: str
+    target: int
+    messages: tuple[Message, ...]
+    tools: tuple[dict[str, Any], ...]
+    steering: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """Attention of one prompt's last token, quartiles over all layers and heads."""
+
+    model: str
+    scenario: str
+    tool: str
+    target: int
+    prompt_tokens: int
+    schema_tokens: int
+    steering_tokens: int
+    mass: dict[str, list[float]]
+    """Segment -> [lower quartile, median, upper quartile, mean] of its attention mass."""
+    sink_free_mass: dict[str, list[float]]
+    log_odds: list[float]
+    """Steering minus schema log-partition, nats: quartiles and mean over heads."""
+    log_odds_per_token: list[float]
+    """The same less log(steering tokens / schema tokens): zero for uniform attention."""
+    effective_tokens: list[float]
+    layer_log_odds: list[float]
+    """Median over heads, by layer."""
+
+
+def probe_attention(config: ProbeConfig, report: Report) -> str:
+    """Measure every prompt with base and adapter; returns a short table.
+
+    Writes `attention.json` (rows, curves, config) and keeps each finished row, so that a
+    stopped run goes on.
+
+    Raises:
+        ProbeError: fewer prompts than asked for, or a prompt beyond the model's length.
+        ModelError, DataError: the model, adapter or data set is missing or broken.
+    """
+    from breadcrumbs.local_model import LocalModel
+
+    config.out.mkdir(parents=True, exist_ok=True)
+    store = _RowStore(config.out / "rows.jsonl", _fingerprint(config))
+    names = ["base"] if config.adapter is None else ["base", "adapter"]
+    total = len(names) * config.prompts * len(config.schema_tokens)
+    if len(store.rows) < total:
+        model = LocalModel.load(config.model, adapter=config.adapter, dtype=config.dtype)
+        for prompt in _prompts(config, model.renderer):
+            for name in names:
+                if (name, prompt.scenario, prompt.target) not in store.rows:
+                    store.add(_measure(model, name, prompt))
+                report(len(store.rows), total, f"{prompt.target} schema tokens, {name}")
+    rows = list(store.rows.values())
+    curves = {name: _curve([row for row in rows if row.model == name]) for name in names}
+    result = {"config": to_dict(config), "rows": [asdict(row) for row in rows], "curves": curves}
+    _write(config.out / RESULT, json.dumps(result, indent=1))
+    return _table(curves)
+
+
+def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
+    """Scenarios of distinct held-out tools, each at every length, shortest first."""
+    from breadcrumbs.data_gen.dataset import load_scenarios
+    from breadcrumbs.data_gen.episodes import gold_prefix
+    from breadcrumbs.gateway.catalog import load_catalog
+
+    catalog = load_catalog()
+    scenarios = {
+        scenario.tool: scenario
+        for scenario in load_scenarios(config.data, "held_out_tools")
+        if scenario.behaviour == "dispatch"
+    }
+    picked = [scenarios[tool] for tool in sorted(scenarios)][: config.prompts]
+    if len(picked) < config.prompts:
+        raise ProbeError(
+            f"{config.data}: {len(picked)} held-out tools with a dispatch scenario,"
+            f" {config.prompts} prompts wanted; lower `prompts` or generate more"
+        )
+    for scenario in picked:
+        prefix = asyncio.run(gold_prefix(scenario, catalog))
+        for target in config.schema_tokens:
+            messages = lengthen(prefix.messages, catalog, renderer, target)
+            yield ProbePrompt(
+                scenario.id, scenario.tool, target, messages, tuple(prefix.tools), scenario.steering
+            )
+
+
+def lengthen(
+    messages: Sequence[Message], catalog: Catalog, renderer: Renderer, target: int
+) -> tuple[Message, ...]:
+    """Grow the disclosed schema (last message) with optional fields to about `target` tokens.
+
+    A schema that is longer already stays as it is. Fields come from the other tools of the
+    catalog in name order, renamed `<tool>_<field>`, so the text is real schema, not noise.
+
+    Raises:
+        ProbeError: the last message is no schema disclosure, or the catalog is too small.
+    """
+    payload = json.loads(messages[-1].content)
+    if payload.get("layer") != "2_schema_disclosure" or not payload["disclosed"]:
+        raise ProbeError("the prompt does not end with a disclosed schema")
+    spec = payload["disclosed"][0]
+    properties = spec["inputSchema"]["properties"]
+    missing = target - renderer.count(compact_json(payload["disclosed"]))
+    for name, field in _filler(catalog, spec["name"]):
+        if missing <= 0:
+            break
+        properties[name] = field
+        missing -= renderer.count(compact_json({name: field}))
+    else:
+        if missing > 0:
+            raise ProbeError(
+                f"the catalog is too small for {target} schema tokens: {missing} short"
+            )
+    return (*messages[:-1], _with_content(messages[-1], compact_json(payload)))
+
+
+def _filler(catalog: Catalog, own: str) -> Iterator[tuple[str, Any]]:
+    for name in sorted(catalog.tools):
+        if name != own:
+            for field, schema in catalog.tools[name].input_schema["properties"].items():
+                yield f"{name}_{field}", dict(schema)
+
+
+def _with_content(message: Message, content: str) -> Message:
+    return Message(message.role, content, message.tool_calls, message.tool_call_id)
+
+
+def _measure(model: LocalModel, name: str, prompt: ProbePrompt) -> ProbeRow:
+    from contextlib import nullcontext
+
+    from breadcrumbs.rendering import Segment
+
+    rendered = model.renderer.render(prompt.messages, prompt.tools, steering=prompt.steering)
+    limit = model.model.config.max_position_embeddings
+    if len(rendered.ids) > limit:
+        raise ProbeError(
+            f"prompt of {len(rendered.ids)} tokens is beyond the model's {limit};"
+            " lower schema_tokens"
+        )
+    order = list(Segment)
+    segments = [order.index(segment) for segment in rendered.segments]
+    names = [str(segment) for segment in order]
+    with model.base() if name == "base" else nullcontext():
+        stats = _forward(model, rendered.ids, segments, len(order))
+    counts = {label: segments.count(index) for index, label in enumerate(names)}
+    return _row(name, prompt, len(rendered.ids), stats, names, counts)
+
+
+def _forward(model: LocalModel, ids: list[int], segments: list[int], n: int) -> SegmentStats:
+    import torch
+
+    from breadcrumbs.eval.capture import capturing
+
+    tokens = torch.tensor([ids])
+    with torch.no_grad(), capturing(model.model, segments, n, [len(ids) - 1]) as capture:
+        model.model(
+            input_ids=tokens,
+            attention_mask=torch.ones_like(tokens),
+            use_cache=False,
+            logits_to_keep=1,
+        )
+    return capture.stats()
+
+
+def _row(
+    name: str,
+    prompt: ProbePrompt,
+    tokens: int,
+    stats: SegmentStats,
+    names: list[str],
+    counts: dict[str, int],
+) -> ProbeRow:
+    steering, schema = names.index("steering"), names.index("schema")
+    if not counts["steering"] or not counts["schema"]:
+        raise ProbeError(f"{prompt.scenario}: the rendered prompt lost its steering or its schema")
+    mass, free = stats.mass()[:, :, 0], stats.mass_without([names.index("sink")])[:, :, 0]
+    odds = stats.log_odds(steering, schema)[:, :, 0]
+    uniform = math.log(counts["steering"] / counts["schema"])
+    return ProbeRow(
+        model=name,
+        scenario=prompt.scenario,
+        tool=prompt.tool,
+        target=prompt.target,
+        prompt_tokens=tokens,
+        schema_tokens=counts["schema"],
+        steering_tokens=counts["steering"],
+        mass={label: _spread(mass[..., names.index(label)]) for label in MEASURED},
+        sink_free_mass={
+            label: _spread(free[..., names.index(label)]) for label in MEASURED if label != "sink"
+        },
+        log_odds=_spread(odds),
+        log_odds_per_token=_spread(odds - uniform),
+        effective_tokens=_spread(stats.entropy[:, :, 0].exp()),
+        layer_log_odds=[round(value, 4) for value in odds.median(-1).values.tolist()],
+    )
+
+
+def _spread(values: torch.Tensor) -> list[float]:
+    """[lower quartile, median, upper quartile, mean] over layers and heads."""
+    import torch
+
+    flat = values.flatten().float()
+    quartiles = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
+    return [round(value, 6) for value in (*quartiles, flat.mean().item())]
+
+
+def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
+    """Per target length: medians over prompts of the per-prompt medians, with their range."""
+    points = []
+    for target in sorted({row.target for row in rows}):
+        group = [row for row in rows if row.target == target]
+        points.append(
+            {
+                "target": target,
+                "n": len(group),
+                "schema_tokens": _median([row.schema_tokens for row in group]),
+                "prompt_tokens": _median([row.prompt_tokens for row in group]),
+                "mass_steering": _range([row.mass["steering"][1] for row in group]),
+                "mass_schema": _range([row.mass["schema"][1] for row in group]),
+                "mass_breadcrumb": _range([row.mass["breadcrumb"][1] for row in group]),
+                "log_odds": _range([row.log_odds[1] for row in group]),
+                "uniform_log_odds": _range(
+                    [math.log(row.steering_tokens / row.schema_tokens) for row in group]
+                ),
+            }
+        )
+    return points
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _range(values: Sequence[float]) -> dict[str, float]:
+    return {"median": _median(values), "low": min(values), "high": max(values)}
+
+
+def _table(curves: dict[str, list[dict[str, Any]]]) -> str:
+    lines = [
+        "model    schema tokens  mass on steering  on schema  on breadcrumb  log-odds  (uniform)"
+    ]
+    for name, points in curves.items():
+        for point in points:
+            lines.append(
+                f"{name:<8} {point['schema_tokens']:>13.0f}"
+                f" {point['mass_steering']['median']:>17.4f}"
+                f" {point['mass_schema']['median']:>10.4f}"
+                f" {point['mass_breadcrumb']['median']:>14.4f}"
+                f" {point['log_odds']['median']:>9.2f}"
+                f" {point['uniform_log_odds']['median']:>10.2f}"
+            )
+    return "\n".join(lines)
+
+
+class _RowStore:
+    """Finished rows on disk; rows of another config, model or data set are not trusted."""
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self.path = path
+        self.fingerprint = fingerprint
+        self.rows: dict[tuple[str, str, int], ProbeRow] = {}
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            try:
+                entry = json.loads(line)
+            except ValueError:  # the last line of a killed run
+                continue
+            if entry.pop("fingerprint", None) == fingerprint:
+                self._keep(ProbeRow(**entry))
+
+    def add(self, row: ProbeRow) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"fingerprint": self.fingerprint, **asdict(row)}) + "\n")
+        self._keep(row)
+
+    def _keep(self, row: ProbeRow) -> None:
+        self.rows[(row.model, row.scenario, row.target)] = row
+
+
+def _fingerprint(config: ProbeConfig) -> str:
+    """Changes with the config, the data set and the adapter's weights."""
+    digest = hashlib.sha256(json.dumps(to_dict(config), sort_keys=True).encode())
+    places = [config.data / "manifest.json"]
+    if config.adapter is not None:
+        places.append(config.adapter / "adapter_model.safetensors")
+    for place in places:
+        if not place.is_file():
+            raise ProbeError(f"{place}: not there; run the step that makes it first")
+        with place.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text + "\n", encoding="utf-8")
+    os.replace(fresh, path)
