@@ -1,0 +1,39 @@
+"""What a policy writes: one assistant turn, after its text has been streamed.
+
+Owns the seam between the loop and whatever writes turns; it knows no model and no format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from breadcrumbs.messages import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One finished assistant turn.
+
+    `problems` says, one sentence each, why something that looked like a call was not one;
+    such a call is not among `calls`. `thinking` is reasoning text kept out of `text`.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    thinking: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class Policy(Protocol):
+    """Whatever writes assistant turns: a script, a local model, an endpoint."""
+
+    def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncGenerator[str | Turn, None]:
+        """Yield the turn's text as it is written; the last item is always the `Turn`.
+
+        Closing the generator stops the work behind it.
+        """
+        ...
