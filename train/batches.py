@@ -1,0 +1,172 @@
+"""Rows as token ids with the decision marked, and the order in which they are met.
+
+Twins differ in one fact and in the right answer. Met in one batch they give the gradient
+that tells them apart; drawn apart, those gradients cancel and the model collapses to asking.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from breadcrumbs.errors import DataError
+from breadcrumbs.messages import Message, messages_from_dicts
+
+if TYPE_CHECKING:
+    import torch
+
+    from breadcrumbs.rendering import Renderer
+
+IGNORED = -100  # the label every loss of the torch world leaves out
+BEHAVIOURS = ("dispatch", "clarify", "decline", "answer", "hold")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row, ready for the loss. `ids` and `labels` are of one length, unshifted."""
+
+    id: str
+    twin: str
+    behaviour: str
+    ids: tuple[int, ...]
+    labels: tuple[int, ...]
+    decision: int
+    """Position of the first labelled token of the decision turn."""
+    decision_end: int
+    """Position behind the decision turn's last labelled token."""
+
+
+def decision_message(messages: Sequence[Message], behaviour: str, tool: str) -> int:
+    """Index of the assistant turn where the right behaviour is decided.
+
+    That is the turn after the schema of `tool` was first disclosed; for `decline`, where no
+    schema fits, the turn after the last search.
+
+    Raises:
+        DataError: no payload of that kind, or no assistant turn behind it.
+    """
+    layer = "1_catalog" if behaviour == "decline" else "2_schema_disclosure"
+    found = [
+        index
+        for index, message in enumerate(messages)
+        if message.role == "tool" and _discloses(message.content, layer, tool)
+    ]
+    if not found:
+        raise DataError(f"no {layer} payload for {tool!r}, so no decision point")
+    after = (found[-1] if behaviour == "decline" else found[0]) + 1
+    if after >= len(messages) or messages[after].role != "assistant":
+        raise DataError(f"no assistant turn after the {layer} payload (message {after - 1})")
+    return after
+
+
+def _discloses(content: str, layer: str, tool: str) -> bool:
+    try:
+        payload = json.loads(content)
+    except ValueError:
+        return False
+    if not isinstance(payload, dict) or payload.get("layer") != layer:
+        return False
+    return layer == "1_catalog" or any(
+        spec.get("name") == tool for spec in payload.get("disclosed", ())
+    )
+
+
+def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
+    """Render one row with its loss mask and find its decision turn.
+
+    Raises:
+        DataError: malformed messages, no decision point, or no label in the decision turn.
+    """
+    messages = messages_from_dicts(row["messages"])
+    behaviour = str(row["behaviour"])
+    if behaviour not in BEHAVIOURS:
+        raise DataError(f"behaviour {behaviour!r} is not one of {', '.join(BEHAVIOURS)}")
+    decided = decision_message(messages, behaviour, str(row["tool"]))
+    rendered = renderer.training_row(messages, list(row["tools"]))
+    span = next((turn for turn in rendered.turns if turn.message_index == decided), None)
+    if span is None or rendered.labels[span.start] == IGNORED:
+        raise DataError(f"decision turn (message {decided}) is outside the loss mask")
+    return Example(
+        id=str(row["id"]),
+        twin=str(row.get("twin") or row["id"]),
+        behaviour=behaviour,
+        ids=tuple(rendered.ids),
+        labels=tuple(rendered.labels),
+        decision=span.start,
+        decision_end=span.end,
+    )
+
+
+def twin_order(twins: Sequence[str], batch_rows: int, seed: int) -> list[int]:
+    """An order of row indices whose consecutive `batch_rows` hold whole groups of twins.
+
+    Groups are shuffled by `seed` and placed in the first open batch with room; same seed,
+    same order. Only a group larger than a batch, or the rest at the end, is ever parted.
+    """
+    groups: dict[str, list[int]] = {}
+    for index, twin in enumerate(twins):
+        groups.setdefault(twin, []).append(index)
+    units = [
+        group[at : at + batch_rows]
+        for group in groups.values()
+        for at in range(0, len(group), batch_rows)
+    ]
+    random.Random(seed).shuffle(units)
+    order: list[int] = []
+    waiting: list[list[int]] = []
+    for unit in units:
+        batch = next((b for b in waiting if len(b) + len(unit) <= batch_rows), None)
+        if batch is None:
+            batch = []
+            waiting.append(batch)
+        batch.extend(unit)
+        if len(batch) == batch_rows:
+            order.extend(batch)
+            waiting.remove(batch)
+    for batch in sorted(waiting, key=len, reverse=True):
+        order.extend(batch)
+    return order
+
+
+class TwinSampler:
+    """`twin_order`, drawn anew for every epoch. The trainer calls `set_epoch`."""
+
+    def __init__(self, twins: Sequence[str], batch_rows: int, seed: int) -> None:
+        self._twins = tuple(twins)
+        self._batch_rows = batch_rows
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of epoch `epoch`; the same number gives the same order."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(twin_order(self._twins, self._batch_rows, self._seed + 7919 * self._epoch))
+
+    def __len__(self) -> int:
+        return len(self._twins)
+
+
+def collate(rows: Sequence[Mapping[str, Any]], pad_id: int) -> dict[str, torch.Tensor]:
+    """Pad rows on the right to the longest, without an attention mask.
+
+    With padding on the right, causal attention never lets a real token see a pad, and a mask
+    only costs: without one the fused causal kernel runs (measured a fifth faster on two cores
+    than the mask, and a third faster than packing the rows into one sequence).
+
+    Returns:
+        `input_ids` and `labels` of shape (B, T), `decision`, `behaviour` and `row` of (B,).
+    """
+    import torch
+
+    longest = max(len(row["input_ids"]) for row in rows)
+
+    def padded(key: str, value: int) -> torch.Tensor:
+        return torch.tensor([[*row[key], *[value] * (longest - len(row[key]))] for row in rows])
+
+    flat = {key: torch.tensor([row[key] for row in rows]) for key in ("decision", "behaviour", "row")}
+    return {"input_ids": padded("input_ids", pad_id), "labels": padded("labels", IGNORED), **flat}

@@ -1,0 +1,64 @@
+"""Settings of one training run, checked at the border and frozen from there on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from breadcrumbs.config import STRICT
+
+SERVABLE_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+Schedule = Literal["constant", "linear", "cosine"]
+
+
+@dataclass(config=STRICT)
+class AdapterConfig:
+    """One plain LoRA adapter: what servers can load, and nothing else."""
+
+    rank: int = 16
+    alpha: int = Field(default=32, gt=0)
+    targets: str | tuple[str, ...] = "all-linear"
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+    def __post_init__(self) -> None:
+        if self.rank not in SERVABLE_RANKS:
+            raise ValueError(f"rank must be one of {SERVABLE_RANKS}: servers load no other")
+
+
+@dataclass(config=STRICT)
+class TrainConfig:
+    """Supervised fine-tuning of one adapter on the rows of one data set."""
+
+    data: str
+    """Folder written by `breadcrumbs generate`."""
+    out: str
+    """Folder of the adapter; an interrupted run goes on there."""
+    model: str = "smollm2-135m"
+    split: str = "train"
+    adapter: AdapterConfig = Field(default_factory=AdapterConfig)
+    learning_rate: float = Field(default=5e-4, gt=0.0)
+    steps: int | None = Field(default=None, gt=0)
+    """Optimiser steps; name either `steps` or `epochs`."""
+    epochs: float | None = Field(default=None, gt=0.0)
+    batch_rows: int = Field(default=2, gt=0)
+    """Rows in one forward pass on one device; twins stay together."""
+    grad_accum: int = Field(default=1, gt=0)
+    warmup: int = Field(default=10, ge=0)
+    """Steps until the learning rate is at its peak."""
+    schedule: Schedule = "cosine"
+    clip: float = Field(default=1.0, gt=0.0)
+    decision_weight: float = Field(default=0.5, ge=0.0, le=1.0)
+    """Share of the loss that the decision token has; 0 is the plain mean over tokens."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Longest row allowed. A longer one stops the run: nothing is ever cut."""
+    gradient_checkpointing: bool | None = None
+    """None: on with a GPU, off without."""
+    seed: int = Field(default=0, ge=0)
+    save_every: int = Field(default=25, gt=0)
+    log_every: int = Field(default=1, gt=0)
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("name exactly one of steps and epochs")

@@ -1,0 +1,214 @@
+"""TRL's `SFTTrainer` with two changes: the loss, and the order of the rows.
+
+The choice between acting and asking is one token in sixty. In a plain mean a coin flip on
+it costs 0.012 and drowns; here its loss has a weight of its own and is logged by behaviour.
+Imports torch and trl at the top: import this module only where training runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+from transformers import TrainerCallback
+from trl import SFTTrainer
+
+from breadcrumbs.errors import ModelError
+from breadcrumbs.train.batches import BEHAVIOURS, IGNORED, Example, TwinSampler, collate
+
+if TYPE_CHECKING:
+    from breadcrumbs.progress import Report
+
+FAILED_BATCH = "failed_batch.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """How token losses become one number: `(1 - weight) * tokens + weight * decisions`."""
+
+    decision_weight: float = 0.5
+
+
+class _Sums:
+    """What the steps since the last log line add up to."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.labels = 0
+        self.began = time.monotonic()
+        self.token_loss = 0.0
+        self.decisions: dict[int, list[float]] = {}
+
+    def line(self) -> dict[str, Any]:
+        """The log line's own figures; decision losses are means by behaviour, in nats."""
+        every = [loss for losses in self.decisions.values() for loss in losses]
+        return {
+            "token_loss": self.token_loss / max(self.labels, 1),
+            "decision_loss": sum(every) / len(every) if every else None,
+            "decision_loss_by_behaviour": {
+                BEHAVIOURS[code]: sum(losses) / len(losses)
+                for code, losses in sorted(self.decisions.items())
+            },
+            "tokens_per_s": self.tokens / max(time.monotonic() - self.began, 1e-9),
+        }
+
+
+class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
+    """Rows that hold a decision: twins in one batch, the decision token weighed.
+
+    Logits are made at labelled positions only. With `decision_weight=0` the loss is that of
+    `SFTTrainer` on the same rows.
+    """
+
+    def __init__(
+        self,
+        *,
+        examples: Sequence[Example],
+        objective: Objective,
+        metrics_path: Path | None = None,
+        pad_id: int,
+        **trainer: Any,
+    ) -> None:
+        self._examples = examples
+        self._objective = objective
+        self._metrics_path = metrics_path
+        self._sums = _Sums()
+        self._selected: torch.Tensor | None = None
+        self._began: tuple[float, int] | None = None
+        super().__init__(
+            train_dataset=to_dataset(examples),
+            data_collator=functools.partial(collate, pad_id=pad_id),
+            **trainer,
+        )
+        # Asking the model's own forward for everything but the positions keeps DDP, FSDP and
+        # PEFT wrappers working: only the head's input is narrowed, from (B, T, H) to (N, H).
+        self.model.get_output_embeddings().register_forward_pre_hook(self._select)
+
+    def _select(self, _head: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if self._selected is None:
+            return None
+        return (inputs[0][self._selected], *inputs[1:])
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        twins = [example.twin for example in self._examples]
+        return TwinSampler(twins, self.args.per_device_train_batch_size, self.args.seed)
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        """The weighed loss of one micro-batch, scaled as the trainer expects.
+
+        Raises:
+            ModelError: the loss is not finite; the batch is saved first.
+        """
+        labels = inputs["labels"]
+        targets = labels.roll(-1, dims=1)  # (B, T): position t predicts token t + 1
+        targets[:, -1] = IGNORED
+        self._selected = targets != IGNORED
+        try:
+            logits = model(input_ids=inputs["input_ids"], use_cache=False).logits  # (N, V)
+        finally:
+            mask, self._selected = self._selected, None
+        losses = functional.cross_entropy(logits.float(), targets[mask], reduction="none")
+        deciding = torch.zeros_like(mask)
+        deciding[torch.arange(len(labels)), inputs["decision"] - 1] = True
+        decisions = losses[deciding[mask]]  # (B,), in row order
+
+        items = losses.numel() if num_items_in_batch is None else num_items_in_batch
+        steps = 1 if num_items_in_batch is None else self.current_gradient_accumulation_steps
+        tokens = losses.sum() / items
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            tokens = tokens * self.accelerator.num_processes
+        weight = self._objective.decision_weight
+        loss = (1 - weight) * tokens + weight * decisions.mean() / steps
+        if not torch.isfinite(loss):
+            self._refuse(inputs, losses)
+        self._count(inputs, losses, decisions)
+        return loss
+
+    def _count(
+        self, inputs: dict[str, torch.Tensor], losses: torch.Tensor, decisions: torch.Tensor
+    ) -> None:
+        sums = self._sums
+        sums.tokens += sum(len(self._examples[row].ids) for row in inputs["row"].tolist())
+        sums.labels += losses.numel()
+        sums.token_loss += losses.detach().sum().item()
+        pairs = zip(inputs["behaviour"].tolist(), decisions.detach().tolist(), strict=True)
+        for code, value in pairs:
+            sums.decisions.setdefault(code, []).append(value)
+
+    def _refuse(self, inputs: dict[str, torch.Tensor], losses: torch.Tensor) -> None:
+        rows = [self._examples[row] for row in inputs["row"].tolist()]
+        where = "in memory only"
+        if self._metrics_path is not None:
+            path = self._metrics_path.with_name(FAILED_BATCH)
+            body = {
+                "step": self.state.global_step + 1,
+                "not_finite": int((~torch.isfinite(losses)).sum()),
+                "rows": [asdict(row) for row in rows],
+            }
+            path.write_text(json.dumps(body) + "\n", encoding="utf-8")
+            where = f"saved in {path}"
+        names = ", ".join(row.id for row in rows)
+        raise ModelError(
+            f"step {self.state.global_step + 1}: the loss is not a finite number (rows {names}, "
+            f"{where}); lower learning_rate or clip and start again in a new out"
+        )
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add this project's figures to a training log line and append it to `metrics.jsonl`."""
+        if "loss" in logs:
+            line = {"step": self.state.global_step, **logs, **self._sums.line(), "eta_s": self._eta()}
+            self._sums = _Sums()
+            if self._metrics_path is not None and self.is_world_process_zero():
+                with self._metrics_path.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(line) + "\n")
+            logs = {key: value for key, value in line.items() if isinstance(value, float)}
+        super().log(logs, start_time)
+
+    def _eta(self) -> float:
+        now, done = time.monotonic(), self.state.global_step
+        if self._began is None:  # the first step also warms caches: count from its end
+            self._began = (now, done)
+            return 0.0
+        began, first = self._began
+        return (now - began) / max(done - first, 1) * (self.state.max_steps - done)
+
+
+class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+    """Tells a `Report` after every optimiser step where training stands."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Report steps done of all, with the newest logged losses."""
+        last = state.log_history[-1] if state.log_history else {}
+        figures = [f"{k} {last[k]:.3f}" for k in ("loss", "decision_loss") if k in last]
+        self._report(state.global_step, state.max_steps, ", ".join(figures))
+
+
+def to_dataset(examples: Sequence[Example]) -> Any:
+    """The examples as integer columns: nothing in them can be merged or nulled by Arrow."""
+    from datasets import Dataset
+
+    return Dataset.from_dict(
+        {
+            "input_ids": [list(example.ids) for example in examples],
+            "labels": [list(example.labels) for example in examples],
+            "decision": [example.decision for example in examples],
+            "behaviour": [BEHAVIOURS.index(example.behaviour) for example in examples],
+            "row": list(range(len(examples))),
+        }
+    )
