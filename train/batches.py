@@ -151,6 +151,21 @@ class TwinSampler:
         return len(self._twins)
 
 
+def to_dataset(examples: Sequence[Example]) -> Any:
+    """The examples as integer columns: nothing in them can be merged or nulled by Arrow."""
+    from datasets import Dataset
+
+    return Dataset.from_dict(
+        {
+            "input_ids": [list(example.ids) for example in examples],
+            "labels": [list(example.labels) for example in examples],
+            "decision": [example.decision for example in examples],
+            "behaviour": [BEHAVIOURS.index(example.behaviour) for example in examples],
+            "row": list(range(len(examples))),
+        }
+    )
+
+
 def collate(rows: Sequence[Mapping[str, Any]], pad_id: int) -> dict[str, torch.Tensor]:
     """Pad rows on the right to the longest, without an attention mask.
 
@@ -168,5 +183,7 @@ def collate(rows: Sequence[Mapping[str, Any]], pad_id: int) -> dict[str, torch.T
     def padded(key: str, value: int) -> torch.Tensor:
         return torch.tensor([[*row[key], *[value] * (longest - len(row[key]))] for row in rows])
 
-    flat = {key: torch.tensor([row[key] for row in rows]) for key in ("decision", "behaviour", "row")}
+    flat = {
+        key: torch.tensor([row[key] for row in rows]) for key in ("decision", "behaviour", "row")
+    }
     return {"input_ids": padded("input_ids", pad_id), "labels": padded("labels", IGNORED), **flat}

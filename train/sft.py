@@ -1,35 +1,28 @@
-"""One supervised run, from a config to a published adapter: config, data, model, loop, save.
-
-A run owns its `out` folder. `run.json` says what was asked for; checkpoints lie in
-`checkpoints/` until the adapter is published; `serving.json`, written last, says it is whole.
-"""
+"""One supervised run, from a config to a published adapter: data, model, loop, save."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
-from collections.abc import Sequence
-from importlib import metadata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.config import to_dict
-from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.run import (
+    CHECKPOINTS,
+    METRICS,
+    claim,
+    last_checkpoint,
+    run_identity,
+    trim_metrics,
+)
 
 if TYPE_CHECKING:
     from breadcrumbs.progress import Report
     from breadcrumbs.rendering import Renderer
     from breadcrumbs.train.batches import Example
-
-RUN = "run.json"
-METRICS = "metrics.jsonl"
-CHECKPOINTS = "checkpoints"
-SERVING = "serving.json"
-_LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")
-# Keys that change where or how often things are written, not what is trained.
-_INDIFFERENT = frozenset({"out", "save_every", "log_every"})
 
 
 def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
@@ -45,107 +38,59 @@ def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
         ModelError: the model cannot be loaded, or the loss is not finite.
     """
     out = Path(config.out)
-    identity = run_identity(config)
-    if claim(out, identity, config):
+    if claim(out, run_identity(config), config):
         return out
 
     from breadcrumbs.models import resolve_model
     from breadcrumbs.rendering import load_renderer
-    from breadcrumbs.train.preflight import preflight
-    from breadcrumbs.train.serving import publish
+    from breadcrumbs.train.rows import read_rows
 
     folder = resolve_model(config.model)
-    renderer = load_renderer(folder)
-    rows = read_rows(config)
-    checked = preflight(rows, renderer, config)
-    trainer = build_trainer(config, folder, renderer, checked.examples, out / METRICS, progress)
+    with quiet_libraries():
+        fit(config, read_rows(config), folder, load_renderer(folder), progress)
+    return out
+
+
+def fit(
+    config: TrainConfig,
+    rows: Sequence[Mapping[str, Any]],
+    folder: Path,
+    renderer: Renderer,
+    progress: Report | None = None,
+) -> None:
+    """Train the model in `folder` on `rows` and publish into `config.out`, resuming there.
+
+    Raises:
+        PreflightError: a row would not train what it says.
+        ModelError: the loss is not finite.
+    """
+    from breadcrumbs.train.preflight import preflight, verify_dataset
+    from breadcrumbs.train.serving import publish
+
+    out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
+    examples = preflight(rows, renderer, config).examples
+    trainer = build_trainer(config, folder, renderer, examples, out / METRICS, progress)
+    verify_dataset(rows, examples, trainer.train_dataset)
     checkpoint = last_checkpoint(out / CHECKPOINTS)
     trim_metrics(out / METRICS, checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.is_world_process_zero():
         publish(trainer.model, renderer, config, rows, out)
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
-    return out
 
 
-def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
-    """The data set's rows of the config's split.
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Keep the libraries' bars, notes and deprecations of each other off the user's screen."""
+    import transformers
 
-    Raises:
-        DataError: no complete data set there, or no such row.
-    """
-    from breadcrumbs.data_gen.dataset import load_rows
-
-    rows = [dict(row) for row in load_rows(Path(config.data)) if row["split"] == config.split]
-    if not rows:
-        raise DataError(f"{config.data}: no rows in split {config.split!r}; set split, or generate")
-    return rows
-
-
-def run_identity(config: TrainConfig) -> dict[str, Any]:
-    """What makes two runs the same: settings that matter, and the bytes of the data.
-
-    Raises:
-        DataError: the data folder holds no Parquet file.
-    """
-    files = sorted(Path(config.data).rglob("*.parquet"))
-    if not files:
-        raise DataError(
-            f"{config.data}: no data set here; run breadcrumbs generate --out {config.data}"
-        )
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(config.data).as_posix().encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    settings = {key: value for key, value in to_dict(config).items() if key not in _INDIFFERENT}
-    return {"settings": settings, "data_sha256": digest.hexdigest()}
-
-
-def claim(out: Path, identity: dict[str, Any], config: TrainConfig) -> bool:
-    """Take `out` for this run, or find that the run is finished there already (True).
-
-    Raises:
-        ConfigError: another run's folder, or not writable.
-        DataError: the same settings, but the data has changed since.
-    """
-    path = out / RUN
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        known = None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot read ({error}); remove {out} and start again") from error
-    if known is not None:
-        _compare(known, identity, out)
-        return (out / SERVING).is_file()
-    body = {**identity, "config": to_dict(config), "versions": versions()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{out}: cannot write here: {error.strerror}; choose another out") from error
-    return False
-
-
-def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None:
-    before, now = known.get("settings", {}), identity["settings"]
-    if changed := sorted(k for k in {*before, *now} if before.get(k) != now.get(k)):
-        raise ConfigError(
-            f"{out}: holds a run with other settings ({', '.join(changed)}); "
-            "choose another out, or remove the folder"
-        )
-    if known.get("data_sha256") != identity["data_sha256"]:
-        raise DataError(
-            f"{out}: was trained on data that has changed since; "
-            "choose another out, or remove the folder"
-        )
-
-
-def versions() -> dict[str, str]:
-    """Versions of the libraries that decide what comes out."""
-    return {name: metadata.version(name) for name in _LIBRARIES}
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        # TRL 1.16 still uses a name that transformers 5.24 renamed.
+        warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
+        yield
 
 
 def build_trainer(
@@ -160,6 +105,7 @@ def build_trainer(
     import torch
     from transformers import AutoModelForCausalLM, PrinterCallback, set_seed
 
+    from breadcrumbs.train.adapter import lora
     from breadcrumbs.train.trainer import DecisionTrainer, Objective, ProgressCallback
 
     set_seed(config.seed)
@@ -168,37 +114,15 @@ def build_trainer(
         examples=examples,
         objective=Objective(config.decision_weight),
         metrics_path=metrics_path,
-        pad_id=pad_id(renderer),
+        pad_id=renderer.stop_ids[0],  # any token will do where no label stands
         model=model,
         args=trainer_arguments(config),
-        peft_config=lora(config),
+        peft_config=lora(config.adapter),
         processing_class=renderer.tokenizer,
         callbacks=[ProgressCallback(progress)] if progress else [],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def pad_id(renderer: Renderer) -> int:
-    """Any token will do where no label stands; the tokenizer's own where it has one."""
-    pad = renderer.tokenizer.pad_token_id
-    return int(pad if pad is not None else renderer.stop_ids[0])
-
-
-def lora(config: TrainConfig) -> Any:
-    """The adapter as PEFT's config: plain LoRA, nothing a server cannot load."""
-    from peft import LoraConfig
-
-    adapter = config.adapter
-    targets = adapter.targets if isinstance(adapter.targets, str) else list(adapter.targets)
-    return LoraConfig(
-        task_type="CAUSAL_LM",
-        r=adapter.rank,
-        lora_alpha=adapter.alpha,
-        lora_dropout=adapter.dropout,
-        target_modules=targets,
-        bias="none",
-    )
 
 
 def trainer_arguments(config: TrainConfig) -> Any:
@@ -234,42 +158,3 @@ def trainer_arguments(config: TrainConfig) -> Any:
         disable_tqdm=True,
         report_to="none",
     )
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest whole checkpoint; half-written ones are removed.
-
-    The trainer writes `trainer_state.json` last, so one that parses marks a whole checkpoint.
-    """
-    whole: list[tuple[int, Path]] = []
-    for path in folder.glob("checkpoint-*"):
-        step = _step_of(path)
-        if step is None:
-            shutil.rmtree(path)
-        else:
-            whole.append((step, path))
-    return max(whole)[1] if whole else None
-
-
-def _step_of(checkpoint: Path) -> int | None:
-    try:
-        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return int(state["global_step"])
-
-
-def trim_metrics(path: Path, checkpoint: Path | None) -> None:
-    """Drop log lines of steps that will be done again after a resume."""
-    if not path.is_file():
-        return
-    reached = (_step_of(checkpoint) or 0) if checkpoint else 0
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            step = json.loads(line)["step"]
-        except (ValueError, KeyError):
-            continue  # the line that was being written when the run was stopped
-        if step <= reached:
-            kept.append(line + "\n")
-    path.write_text("".join(kept), encoding="utf-8")

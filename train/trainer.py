@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from trl import SFTTrainer
 
 from breadcrumbs.errors import ModelError
-from breadcrumbs.train.batches import BEHAVIOURS, IGNORED, Example, TwinSampler, collate
+from breadcrumbs.train.batches import BEHAVIOURS, IGNORED, Example, TwinSampler, collate, to_dataset
 
 if TYPE_CHECKING:
     from breadcrumbs.progress import Report
@@ -169,7 +169,12 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add this project's figures to a training log line and append it to `metrics.jsonl`."""
         if "loss" in logs:
-            line = {"step": self.state.global_step, **logs, **self._sums.line(), "eta_s": self._eta()}
+            line = {
+                "step": self.state.global_step,
+                **logs,
+                **self._sums.line(),
+                "eta_s": self._eta(),
+            }
             self._sums = _Sums()
             if self._metrics_path is not None and self.is_world_process_zero():
                 with self._metrics_path.open("a", encoding="utf-8") as stream:
@@ -197,18 +202,3 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
         last = state.log_history[-1] if state.log_history else {}
         figures = [f"{k} {last[k]:.3f}" for k in ("loss", "decision_loss") if k in last]
         self._report(state.global_step, state.max_steps, ", ".join(figures))
-
-
-def to_dataset(examples: Sequence[Example]) -> Any:
-    """The examples as integer columns: nothing in them can be merged or nulled by Arrow."""
-    from datasets import Dataset
-
-    return Dataset.from_dict(
-        {
-            "input_ids": [list(example.ids) for example in examples],
-            "labels": [list(example.labels) for example in examples],
-            "decision": [example.decision for example in examples],
-            "behaviour": [BEHAVIOURS.index(example.behaviour) for example in examples],
-            "row": list(range(len(examples))),
-        }
-    )

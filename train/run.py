@@ -1,0 +1,132 @@
+"""A run's folder: whose it is, whether it is finished, where an interrupted one goes on.
+
+`run.json` says what was asked for, `serving.json` (written last) that the adapter is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from breadcrumbs.config import to_dict
+from breadcrumbs.errors import ConfigError, DataError
+from breadcrumbs.train.config import TrainConfig
+
+RUN = "run.json"
+METRICS = "metrics.jsonl"
+CHECKPOINTS = "checkpoints"
+SERVING = "serving.json"
+_LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")
+# Keys that change where or how often things are written, not what is trained.
+_INDIFFERENT = frozenset({"out", "save_every", "log_every"})
+
+
+def run_identity(config: TrainConfig) -> dict[str, Any]:
+    """What makes two runs the same: settings that matter, and the bytes of the data.
+
+    Raises:
+        DataError: the data folder holds no Parquet file.
+    """
+    files = sorted(Path(config.data).rglob("*.parquet"))
+    if not files:
+        raise DataError(
+            f"{config.data}: no data set here; run breadcrumbs generate --out {config.data}"
+        )
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(config.data).as_posix().encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    settings = {key: value for key, value in to_dict(config).items() if key not in _INDIFFERENT}
+    return {"settings": settings, "data_sha256": digest.hexdigest()}
+
+
+def claim(out: Path, identity: dict[str, Any], config: TrainConfig) -> bool:
+    """Take `out` for this run, or find that the run is finished there already (True).
+
+    Raises:
+        ConfigError: another run's folder, or not writable.
+        DataError: the same settings, but the data has changed since.
+    """
+    path = out / RUN
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot read ({error}); remove {out} and start again") from error
+    if known is not None:
+        _compare(known, identity, out)
+        return (out / SERVING).is_file()
+    body = {**identity, "config": to_dict(config), "versions": versions()}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{out}: cannot write here: {error.strerror}; choose another out"
+        ) from error
+    return False
+
+
+def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None:
+    before, now = known.get("settings", {}), identity["settings"]
+    if changed := sorted(k for k in {*before, *now} if before.get(k) != now.get(k)):
+        raise ConfigError(
+            f"{out}: holds a run with other settings ({', '.join(changed)}); "
+            "choose another out, or remove the folder"
+        )
+    if known.get("data_sha256") != identity["data_sha256"]:
+        raise DataError(
+            f"{out}: was trained on data that has changed since; "
+            "choose another out, or remove the folder"
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that decide what comes out."""
+    return {name: metadata.version(name) for name in _LIBRARIES}
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint; half-written ones are removed.
+
+    The trainer writes `trainer_state.json` last, so one that parses marks a whole checkpoint.
+    """
+    whole: list[tuple[int, Path]] = []
+    for path in folder.glob("checkpoint-*"):
+        step = _step_of(path)
+        if step is None:
+            shutil.rmtree(path)
+        else:
+            whole.append((step, path))
+    return max(whole)[1] if whole else None
+
+
+def _step_of(checkpoint: Path) -> int | None:
+    try:
+        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return int(state["global_step"])
+
+
+def trim_metrics(path: Path, checkpoint: Path | None) -> None:
+    """Drop log lines of steps that will be done again after a resume."""
+    if not path.is_file():
+        return
+    reached = (_step_of(checkpoint) or 0) if checkpoint else 0
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            step = json.loads(line)["step"]
+        except (ValueError, KeyError):
+            continue  # the line that was being written when the run was stopped
+        if step <= reached:
+            kept.append(line + "\n")
+    path.write_text("".join(kept), encoding="utf-8")

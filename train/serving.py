@@ -1,0 +1,176 @@
+"""What is published: an adapter that says how it must be served, and nothing that can run code.
+
+Written into a folder beside the final names and moved file by file, `serving.json` last, so
+its presence means that the adapter is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from breadcrumbs.errors import ConfigError, ModelError
+from breadcrumbs.messages import Message, messages_from_dicts
+from breadcrumbs.train.batches import decision_message
+from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.run import SERVING, versions
+
+if TYPE_CHECKING:
+    from breadcrumbs.rendering import Renderer
+
+SMALL_MODEL = "smollm2-135m"
+SMALL_MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+GOLDEN = 4  # conversations whose token ids a server must reproduce
+_UNPUBLISHED = (".bin", ".pt", ".pth", ".pkl", ".pickle")
+
+
+def base_id(model: str) -> str:
+    """How the base is named for others: a Hub id, or a hash; never a path on this machine."""
+    if model == SMALL_MODEL:
+        return f"gguf-sha256:{SMALL_MODEL_SHA256}"
+    if Path(model).is_dir():
+        weights = sorted(Path(model).glob("*.safetensors"))
+        digest = hashlib.sha256()
+        for file in weights:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return f"safetensors-sha256:{digest.hexdigest()}"
+    return model
+
+
+def publish(
+    model: Any,
+    renderer: Renderer,
+    config: TrainConfig,
+    rows: Sequence[Mapping[str, Any]],
+    out: Path,
+) -> None:
+    """Write the adapter, tokenizer, template, card and serving facts into `out`.
+
+    Raises:
+        ConfigError: `out` cannot be written.
+        ModelError: something would be published that is not plain data.
+    """
+    fresh = out / ".publish"
+    base = base_id(config.model)
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        _save_adapter(model, fresh, base)
+        renderer.tokenizer.save_pretrained(fresh)
+        (fresh / "chat_template.jinja").write_text(renderer.template, encoding="utf-8")
+        (fresh / "README.md").write_text(_card(config, base, len(rows)), encoding="utf-8")
+        facts = serving_facts(renderer, config, base, rows, fresh)
+        _write_json(fresh / SERVING, facts)
+        _refuse_pickles(fresh)
+        for file in sorted(fresh.iterdir(), key=lambda path: path.name == SERVING):
+            file.replace(out / file.name)
+        fresh.rmdir()
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot write the adapter: {error.strerror}") from error
+
+
+def serving_facts(
+    renderer: Renderer,
+    config: TrainConfig,
+    base: str,
+    rows: Sequence[Mapping[str, Any]],
+    folder: Path,
+) -> dict[str, Any]:
+    """What a server must agree with: hashes, call format, stops, and golden token ids."""
+    return {
+        "version": 1,
+        "base": base,
+        "template_sha256": sha256_text(renderer.template),
+        "tokenizer_sha256": sha256_file(folder / "tokenizer.json"),
+        "call_format": renderer.call_format.id,
+        "stop_ids": list(renderer.stop_ids),
+        "generation": {"do_sample": False, "max_new_tokens": 256},
+        "adapter": {"rank": config.adapter.rank, "alpha": config.adapter.alpha},
+        "versions": versions(),
+        "golden": golden(renderer, rows),
+    }
+
+
+def golden(renderer: Renderer, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A few prompts at the decision point, one behaviour after the other, with their ids."""
+    chosen: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        chosen.setdefault(str(row["behaviour"]), row)
+    conversations = []
+    for row in list(chosen.values())[:GOLDEN]:
+        messages = messages_from_dicts(row["messages"])
+        prompt = messages[: decision_message(messages, str(row["behaviour"]), str(row["tool"]))]
+        conversations.append(_golden(renderer, prompt, list(row["tools"])))
+    return conversations
+
+
+def _golden(renderer: Renderer, prompt: list[Message], tools: list[Any]) -> dict[str, Any]:
+    return {
+        "messages": [message.to_dict() for message in prompt],
+        "tools": tools,
+        "prompt_ids": list(renderer.prompt_ids(prompt, tools)),
+    }
+
+
+def _save_adapter(model: Any, folder: Path, base: str) -> None:
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner.config.name_or_path = base  # PEFT copies it into the config and would ask the Hub
+    model.save_pretrained(folder, safe_serialization=True)
+    path = folder / "adapter_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings["base_model_name_or_path"] = base
+    if isinstance(settings.get("target_modules"), list):
+        settings["target_modules"].sort()  # PEFT writes a set, in any order
+    _write_json(path, settings)
+
+
+def _card(config: TrainConfig, base: str, rows: int) -> str:
+    source = (
+        "SmolLM2-135M-Instruct (Apache-2.0), dequantised from Q4_1, so its weights are not the "
+        "original ones"
+        if config.model == SMALL_MODEL
+        else "the model named below"
+    )
+    return (
+        "---\nlibrary_name: peft\ntags: [lora, tool-calling]\n---\n\n"
+        "# Breadcrumbs adapter\n\n"
+        "A LoRA adapter that dispatches once a tool's schema is disclosed and asks only for what "
+        f"is missing. Base: {source}.\n\n"
+        f"- base: `{base}`\n"
+        f"- rows: {rows}, split `{config.split}`; {_length(config)}\n"
+        f"- LoRA rank {config.adapter.rank}, alpha {config.adapter.alpha}; "
+        f"peak learning rate {config.learning_rate:g}; decision weight {config.decision_weight:g}; "
+        f"seed {config.seed}\n\n"
+        "Serve it with the chat template and stop ids of this folder: `serving.json` holds their "
+        "hashes and golden prompts. It was trained on generated English conversations behind one "
+        "gateway; writes must still be held for approval.\n"
+    )
+
+
+def _length(config: TrainConfig) -> str:
+    length = f"{config.steps} steps" if config.steps else f"{config.epochs:g} epochs"
+    return f"{length} of {config.batch_rows * config.grad_accum} rows"
+
+
+def _refuse_pickles(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.suffix in _UNPUBLISHED:
+            raise ModelError(f"{path.name}: pickles are not published; save as safetensors")
+
+
+def sha256_text(text: str) -> str:
+    """Hex SHA-256 of UTF-8 text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
