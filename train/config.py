@@ -11,6 +11,7 @@ from breadcrumbs.config import STRICT
 
 SERVABLE_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 Schedule = Literal["constant", "linear", "cosine"]
+Split = Literal["train", "held_out_tools", "held_out_domain"]
 
 
 @dataclass(config=STRICT)
@@ -36,7 +37,7 @@ class TrainConfig:
     out: str
     """Folder of the adapter; an interrupted run goes on there."""
     model: str = "smollm2-135m"
-    split: str = "train"
+    split: Split = "train"
     adapter: AdapterConfig = Field(default_factory=AdapterConfig)
     learning_rate: float = Field(default=5e-4, gt=0.0)
     steps: int | None = Field(default=None, gt=0)

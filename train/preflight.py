@@ -142,7 +142,7 @@ def row_faults(
     reasons = [f"injected null at {where}" for where in injected_nulls(messages, tools)]
     if max_tokens is not None and len(example.ids) > max_tokens:
         reasons.append(
-            f"{len(example.ids)} tokens, over max_tokens {max_tokens}; cutting would lose the decision"
+            f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
         )
     text = served_text(renderer, messages, tools)
     reasons += _text_faults(text, messages, tools, example, renderer)

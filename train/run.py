@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from importlib import metadata
@@ -15,6 +14,7 @@ from typing import Any
 from breadcrumbs.config import to_dict
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.rows import data_hash
 
 RUN = "run.json"
 METRICS = "metrics.jsonl"
@@ -22,26 +22,17 @@ CHECKPOINTS = "checkpoints"
 SERVING = "serving.json"
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")
 # Keys that change where or how often things are written, not what is trained.
-_INDIFFERENT = frozenset({"out", "save_every", "log_every"})
+_INDIFFERENT = frozenset({"data", "out", "save_every", "log_every"})
 
 
 def run_identity(config: TrainConfig) -> dict[str, Any]:
     """What makes two runs the same: settings that matter, and the bytes of the data.
 
     Raises:
-        DataError: the data folder holds no Parquet file.
+        DataError: no complete data set where the config says.
     """
-    files = sorted(Path(config.data).rglob("*.parquet"))
-    if not files:
-        raise DataError(
-            f"{config.data}: no data set here; run breadcrumbs generate --out {config.data}"
-        )
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(config.data).as_posix().encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
     settings = {key: value for key, value in to_dict(config).items() if key not in _INDIFFERENT}
-    return {"settings": settings, "data_sha256": digest.hexdigest()}
+    return {"settings": settings, "data_sha256": data_hash(config)}
 
 
 def claim(out: Path, identity: dict[str, Any], config: TrainConfig) -> bool:

@@ -112,6 +112,8 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
         Raises:
             ModelError: the loss is not finite; the batch is saved first.
         """
+        if self._began is None:
+            self._began = (time.monotonic(), self.state.global_step)
         labels = inputs["labels"]
         targets = labels.roll(-1, dims=1)  # (B, T): position t predicts token t + 1
         targets[:, -1] = IGNORED
@@ -183,12 +185,11 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
         super().log(logs, start_time)
 
     def _eta(self) -> float:
-        now, done = time.monotonic(), self.state.global_step
-        if self._began is None:  # the first step also warms caches: count from its end
-            self._began = (now, done)
-            return 0.0
-        began, first = self._began
-        return (now - began) / max(done - first, 1) * (self.state.max_steps - done)
+        """Seconds left at the pace of this process so far."""
+        began, first = self._began or (time.monotonic(), self.state.global_step)
+        done = self.state.global_step
+        pace: float = (time.monotonic() - began) / max(done - first, 1)
+        return pace * float(self.state.max_steps - done)
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here

@@ -1,0 +1,87 @@
+"""Causal attention for training on CPU, in blocks of queries, over branches that share a prefix.
+
+Twin rows begin with the same tokens (system prompt, tool definitions). Laid out as one sequence
+[prefix][rest of row 1][rest of row 2] with positions that restart after the prefix, the shared
+part is computed once; a branch sees the prefix and itself, never its sibling. A block of queries
+multiplies only the keys it may see, so neither a T x T matrix nor a mask over it is formed.
+
+Measured on two cores in bfloat16 for 800-token rows: PyTorch's fused CPU kernel spends over
+40 % of a training step in attention, most of it in its backward pass; plain matrix products
+are twice as fast there. On a GPU the model's own kernel is used instead.
+
+Shapes: H heads, K key/value heads, T tokens, D head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+NAME = "breadcrumbs_branches"
+BLOCK = 256
+"""Queries at a time: large enough for fast products, small enough to skip the future."""
+
+
+def branches_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    branches: tuple[tuple[int, int], ...] = (),
+    prefix: int = 0,
+    **unused: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of one packed sequence: `query` [1, H, T, D], `key` and `value` [1, K, T, D].
+
+    `prefix` tokens come first; `branches` are the [start, end) spans behind them. Without
+    branches the whole sequence is plainly causal. Returns [1, T, H, D], as the library's own.
+    """
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    heads, kinds = query.shape[1], key.shape[1]
+    folded = query[0].unflatten(0, (kinds, heads // kinds)) * scale
+    total = query.shape[2]
+    spans = ((0, prefix), *branches) if branches else ((0, total),)
+    outputs = []
+    for start, end, seen in _blocks(spans, prefix if branches else 0):
+        keys, values = (torch.cat([part[0][:, span] for span in seen], 1) for part in (key, value))
+        picked = folded[:, :, start:end]
+        scores = torch.matmul(picked.flatten(1, 2), keys.transpose(1, 2))
+        scores = scores.unflatten(1, picked.shape[1:3])
+        width = end - start
+        future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
+        own = scores[..., -width:].masked_fill(future, -torch.inf)
+        scores = torch.cat([scores[..., :-width], own], -1)
+        shares = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+        mixed = torch.matmul(shares.flatten(1, 2), values).unflatten(1, picked.shape[1:3])
+        outputs.append(mixed.flatten(0, 1))
+    return torch.cat(outputs, 1).transpose(0, 1)[None], None
+
+
+def _blocks(
+    spans: tuple[tuple[int, int], ...], prefix: int
+) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
+    """(start, end, visible key spans) of every block of queries, in order."""
+    for span_start, span_end in spans:
+        for start in range(span_start, span_end, BLOCK):
+            end = min(start + BLOCK, span_end)
+            own = slice(span_start, end)
+            yield start, end, (own,) if span_start == 0 else (slice(0, prefix), own)
+
+
+def no_mask(*unused_args: Any, **unused: Any) -> None:
+    """The mask function registered beside the attention: this attention needs none."""
+    return None
+
+
+def use_branches(model: Any) -> None:
+    """Switch `model` to this attention; `branches` and `prefix` then go to its forward."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, branches_attention)
+    AttentionMaskInterface.register(NAME, no_mask)
+    model.set_attn_implementation(NAME)
