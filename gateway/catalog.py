@@ -1,0 +1,246 @@
+"""The tools behind the gateway, read from YAML.
+
+A spec is MCP's `Tool` shape plus the gateway's own risk, keywords, roles and, for the simulated
+world, the effect a call has. A catalog is immutable; every fault in a file is a `CatalogError`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from enum import StrEnum
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import jsonschema_rs
+import rfc8785
+from pydantic.dataclasses import dataclass as checked
+
+from breadcrumbs.config import STRICT, parse, read_yaml
+from breadcrumbs.errors import CatalogError, ConfigError
+
+
+def _is_moment(text: str) -> bool:
+    """ISO 8601 as people and models write it; RFC 3339 would insist on seconds and zone."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return "T" in text or " " in text
+
+
+def _is_time(text: str) -> bool:
+    try:
+        time.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+_FORMATS = {"date-time": _is_moment, "time": _is_time}
+Operation = Literal["create", "update", "delete", "get", "list", "append"]
+
+
+class Risk(StrEnum):
+    """What a tool may do; unknown counts as write."""
+
+    READ = "read"
+    WRITE = "write"
+    DESTRUCTIVE = "destructive"
+
+
+@checked(config=STRICT)
+class Effect:
+    """What a call does to the simulated world; `worlds` carries it out."""
+
+    op: Operation
+    collection: str
+    key_argument: str | None = None
+    """The argument that holds the record's key (update, delete, get, append)."""
+    field: str | None = None
+    """append: the list field that grows."""
+    set: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """update: constants written besides the arguments."""
+
+
+@checked(config=STRICT)
+class Collection:
+    """Records of one kind, with the field that names each and the prefix of new names."""
+
+    key: str
+    prefix: str
+    records: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """One tool as the gateway knows it."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    """JSON Schema of the arguments: an object with properties, required, no others allowed."""
+    risk: Risk
+    domain: str
+    keywords: tuple[str, ...] = ()
+    requires_approval: bool = True
+    allow: tuple[str, ...] = ()
+    """Roles that may use it; empty means everyone."""
+    effect: Effect | None = None
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Arguments a call must pass."""
+        return tuple(self.input_schema.get("required", ()))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of what the tool means: equal for copies under other keywords or domains."""
+        meaning = [self.name, self.description, dict(self.input_schema), str(self.risk)]
+        return hashlib.sha256(rfc8785.dumps(meaning)).hexdigest()
+
+    @cached_property
+    def validator(self) -> jsonschema_rs.Draft202012Validator:
+        """The compiled schema."""
+        return jsonschema_rs.Draft202012Validator(
+            dict(self.input_schema), validate_formats=True, formats=_FORMATS
+        )
+
+    def open_to(self, roles: Iterable[str]) -> bool:
+        """Whether a caller with these roles may use the tool."""
+        return not self.allow or bool(set(self.allow) & set(roles))
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """Tools by name and the records of their simulated worlds by domain; compared by identity."""
+
+    tools: Mapping[str, ToolSpec]
+    collections: Mapping[str, Mapping[str, Collection]] = dataclasses.field(default_factory=dict)
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name, if there is one."""
+        return self.tools.get(name)
+
+    def names(self) -> list[str]:
+        """Every tool's name, sorted."""
+        return sorted(self.tools)
+
+    @property
+    def domains(self) -> list[str]:
+        """Every domain, sorted."""
+        return sorted({spec.domain for spec in self.tools.values()})
+
+    def without(self, names: Iterable[str]) -> Catalog:
+        """The same catalog less some tools."""
+        gone = set(names)
+        kept = {name: spec for name, spec in self.tools.items() if name not in gone}
+        return Catalog(kept, self.collections)
+
+
+@checked(config=STRICT)
+class _Tool:
+    name: str
+    description: str
+    risk: Risk
+    parameters: dict[str, dict[str, Any]]
+    required: tuple[str, ...] = ()
+    requires_approval: bool | None = None
+    keywords: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    effect: Effect | None = None
+
+
+@checked(config=STRICT)
+class _File:
+    domain: str
+    tools: tuple[_Tool, ...]
+    collections: dict[str, Collection] = dataclasses.field(default_factory=dict)
+
+
+def load_catalog(paths: Sequence[str | Path] | None = None) -> Catalog:
+    """Read catalog files; `None` reads every one that ships with the package.
+
+    Raises:
+        CatalogError: a file is missing or malformed, a tool is named twice, a schema does not
+            compile, a default breaks its own schema, or an effect names what is not there.
+    """
+    tools: dict[str, ToolSpec] = {}
+    collections: dict[str, Mapping[str, Collection]] = {}
+    for path in _shipped() if paths is None else [Path(path) for path in paths]:
+        try:
+            parsed = parse(read_yaml(path), _File, str(path))
+        except ConfigError as error:
+            raise CatalogError(str(error)) from error
+        if parsed.domain in collections:
+            raise CatalogError(f"{path}: domain {parsed.domain!r} stands in another file already")
+        collections[parsed.domain] = parsed.collections
+        for tool in parsed.tools:
+            if tool.name in tools:
+                raise CatalogError(f"{path}: tool {tool.name!r} is named twice; rename one")
+            tools[tool.name] = _spec(tool, parsed, path)
+    return Catalog(tools, collections)
+
+
+def _shipped() -> list[Path]:
+    folder = Path(str(resources.files("breadcrumbs.configs"))) / "catalogs"
+    return sorted(folder.glob("*.yaml"))
+
+
+def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
+    where = f"{path}: tool {tool.name!r}"
+    unknown = [name for name in tool.required if name not in tool.parameters]
+    if unknown:
+        raise CatalogError(f"{where}: required names {unknown}, which are no parameters")
+    schema = {
+        "type": "object",
+        "properties": tool.parameters,
+        "required": list(tool.required),
+        "additionalProperties": False,
+    }
+    approval = tool.risk is not Risk.READ
+    spec = ToolSpec(
+        name=tool.name,
+        description=tool.description,
+        input_schema=schema,
+        risk=tool.risk,
+        domain=file.domain,
+        keywords=tool.keywords,
+        requires_approval=approval if tool.requires_approval is None else tool.requires_approval,
+        allow=tool.allow,
+        effect=tool.effect,
+    )
+    _check_schema(spec, where)
+    _check_effect(spec, file, where)
+    return spec
+
+
+def _check_schema(spec: ToolSpec, where: str) -> None:
+    try:
+        validator = spec.validator
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        raise CatalogError(f"{where}: schema does not compile: {error}") from error
+    properties = spec.input_schema["properties"]
+    defaults = {name: field["default"] for name, field in properties.items() if "default" in field}
+    for error in validator.iter_errors(defaults):
+        if error.instance_path:
+            raise CatalogError(f"{where}: default of {error.instance_path[0]!r}: {error.message}")
+
+
+def _check_effect(spec: ToolSpec, file: _File, where: str) -> None:
+    effect = spec.effect
+    if effect is None:
+        return
+    if effect.collection not in file.collections:
+        raise CatalogError(f"{where}: effect names no collection {effect.collection!r}")
+    if effect.op in ("update", "delete", "get", "append"):
+        properties = spec.input_schema["properties"]
+        if effect.key_argument not in properties:
+            raise CatalogError(f"{where}: effect needs key_argument, the parameter with the key")
+    if effect.op == "append" and effect.field is None:
+        raise CatalogError(f"{where}: effect append needs field")

@@ -1,0 +1,344 @@
+"""The gateway: three meta-tools over a catalog, writes held for a person.
+
+`GatewaySession.call` never raises on what a model sends: every fault is a payload that says what
+to do next. The tool boundary is `_execute`: whatever a tool throws becomes a failed execution.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from breadcrumbs.gateway import payloads
+from breadcrumbs.gateway.approvals import DEFAULT_TTL_S, FINAL, ApprovalCard, ApprovalJournal
+from breadcrumbs.gateway.arguments import FieldError, check_arguments
+from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
+from breadcrumbs.gateway.search import ToolIndex
+from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
+
+MAX_HITS_ASKED = 20
+
+
+def _meta_tool(
+    name: str, description: str, properties: dict[str, Any], required: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": list(required),
+            },
+        },
+    }
+
+
+META_TOOLS: tuple[dict[str, Any], ...] = (
+    _meta_tool(
+        "search_tool_catalog",
+        "Find tools.",
+        {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+        ["query"],
+    ),
+    _meta_tool(
+        "get_tool_schema",
+        "Show the parameters of tools.",
+        {"tool_names": {"type": "array", "items": {"type": "string"}}},
+        ["tool_names"],
+    ),
+    _meta_tool(
+        "execute_tool",
+        "Run a tool.",
+        {
+            "tool_name": {"type": "string"},
+            "arguments": {"type": "object"},
+            "approval_id": {"type": "string"},
+        },
+        ["tool_name", "arguments"],
+    ),
+)
+"""The definitions a model sees, in this order, kept short: they stand in every prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """Tier 1 and tier 4 as switches, and two limits."""
+
+    breadcrumbs: bool = True
+    hold_writes: bool = True
+    max_hits: int = 5
+    ttl_s: int = DEFAULT_TTL_S
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls, and in which roles."""
+
+    name: str = "user"
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One call and its answer, as they crossed the gateway."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    payload: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "name": self.name,
+            "arguments": dict(self.arguments),
+            "payload": dict(self.payload),
+        }
+
+
+class Gateway:
+    """What all sessions share: catalog, index, executor and journal."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        executor: Executor,
+        journal: ApprovalJournal,
+        *,
+        clock: Clock,
+        ids: Ids,
+        settings: GatewaySettings = GatewaySettings(),
+        index: ToolIndex | None = None,
+    ) -> None:
+        self.catalog = catalog
+        self.executor = executor
+        self.journal = journal
+        self.clock = clock
+        self.ids = ids
+        self.settings = settings
+        self.index = ToolIndex(catalog) if index is None else index
+
+    def session(
+        self,
+        principal: Principal = Principal(),
+        session_id: str | None = None,
+    ) -> GatewaySession:
+        """A new conversation of a principal."""
+        return GatewaySession(self, principal, session_id or self.ids.new("sess"))
+
+    async def decide(
+        self, approval_id: str, *, approve: bool, by: str, reason: str = ""
+    ) -> dict[str, Any]:
+        """A person's decision. On approval the stored arguments run, once, now.
+
+        Returns the layer-3 payload; a decision on a row that is gone, decided or expired
+        changes nothing and returns how that row stands.
+        """
+        decided = self.journal.decide(approval_id, approve=approve, by=by, reason=reason)
+        if decided and approve:
+            await self._run_approved(approval_id)
+        return self.standing(approval_id)
+
+    def standing(self, approval_id: str) -> dict[str, Any]:
+        """How a held write stands, as a layer-3 payload."""
+        card = self.journal.get(approval_id)
+        if card is None:
+            return self.answer("", "not_found", reason=f"no approval {approval_id!r}")
+        return self.held(card)
+
+    def held(self, card: ApprovalCard) -> dict[str, Any]:
+        """The layer-3 payload of a journal row."""
+        if card.state in FINAL:
+            details: dict[str, Any] = {"approval_id": card.id}
+            if card.state == "done":
+                details["result"] = card.result
+            elif card.state == "failed":
+                details["reason"] = (card.result or {}).get("reason", "")
+            elif card.reason:
+                details["reason"] = card.reason
+            return self.answer(card.tool, card.state, **details)
+        return self.answer(
+            card.tool, "approval_required", approval_id=card.id, expires_at=card.expires_at
+        )
+
+    def answer(self, tool: str, status: str, **details: Any) -> dict[str, Any]:
+        """A layer-3 payload under this gateway's settings."""
+        return payloads.execution_payload(
+            tool, status, breadcrumb=self.settings.breadcrumbs, **details
+        )
+
+    async def _run_approved(self, approval_id: str) -> None:
+        card = self.journal.get(approval_id)
+        spec = None if card is None else self.catalog.tool(card.tool)
+        claimed = None if spec is None else self.journal.claim(approval_id, spec.content_hash)
+        if spec is None or claimed is None:
+            return
+        status, details = await self.execute(spec, claimed.arguments)
+        outcome = details["result"] if status == "done" else {"reason": details["reason"]}
+        self.journal.finish(approval_id, status, outcome)
+
+    async def execute(
+        self, spec: ToolSpec, arguments: Mapping[str, Any]
+    ) -> tuple[str, dict[str, Any]]:
+        """Run a tool once: ("done", {result}) or ("failed", {reason})."""
+        try:
+            result = await self.executor.run(spec, copy.deepcopy(dict(arguments)))
+        except ToolFailure as failure:
+            return "failed", {"reason": str(failure)}
+        except Exception as error:  # the tool boundary: a tool may throw anything
+            return "failed", {"reason": f"the tool broke: {type(error).__name__}"}
+        return "done", {"result": result}
+
+
+@dataclass
+class GatewaySession:
+    """One conversation: what was disclosed in it, and the log of its calls."""
+
+    gateway: Gateway
+    principal: Principal
+    id: str
+    disclosed: list[str] = field(default_factory=list)
+    log: list[LogEntry] = field(default_factory=list)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The meta-tools, in OpenAI's function format."""
+        return [dict(tool) for tool in META_TOOLS]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one call; faults of the caller are payloads too."""
+        if name == "search_tool_catalog":
+            payload = self._search(arguments)
+        elif name == "get_tool_schema":
+            payload = self._disclose(arguments)
+        elif name == "execute_tool":
+            payload = await self._execute(arguments)
+        else:
+            payload = self._misused(name, "name", f"no such function: {name}")
+        self.log.append(LogEntry(name, copy.deepcopy(dict(arguments)), payload))
+        return payload
+
+    def _search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        query, limit = arguments.get("query"), arguments.get("limit", 5)
+        if not isinstance(query, str) or not query.strip():
+            return self._misused("search_tool_catalog", "query", "text is required")
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            return self._misused("search_tool_catalog", "limit", "a whole number from 1")
+        shown = min(limit, self.gateway.settings.max_hits, MAX_HITS_ASKED)
+        hits = self.gateway.index.search(query, shown, self.principal.roles)
+        hits = [spec for spec in hits if spec.name in self.gateway.catalog.tools]
+        return payloads.catalog_payload(hits, breadcrumb=self._breadcrumb)
+
+    def _disclose(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        names = arguments.get("tool_names")
+        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+            return self._misused("get_tool_schema", "tool_names", "a list of tool names")
+        shown: list[ToolSpec] = []
+        unauthorized, not_found = [], []
+        for name in dict.fromkeys(names):
+            spec = self.gateway.catalog.tool(name)
+            if spec is None:
+                not_found.append(name)
+            elif not spec.open_to(self.principal.roles):
+                unauthorized.append(name)
+            else:
+                shown.append(spec)
+        self.disclosed.extend(spec.name for spec in shown if spec.name not in self.disclosed)
+        return payloads.schema_payload(shown, unauthorized, not_found, breadcrumb=self._breadcrumb)
+
+    async def _execute(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name, given = arguments.get("tool_name"), arguments.get("arguments")
+        approval_id = arguments.get("approval_id")
+        if isinstance(approval_id, str) and approval_id:
+            return self._poll(approval_id)
+        if not isinstance(name, str):
+            return self._misused("execute_tool", "tool_name", "text is required")
+        if not isinstance(given, Mapping):
+            return self._misused("execute_tool", "arguments", "an object is required")
+        spec = self.gateway.catalog.tool(name)
+        if spec is None:
+            return self.gateway.answer(name, "not_found", reason=f"no tool {name!r}")
+        if not spec.open_to(self.principal.roles):
+            return self.gateway.answer(name, "unauthorized")
+        if name not in self.disclosed:
+            return payloads.not_disclosed_payload(name, breadcrumb=self._breadcrumb)
+        checked = check_arguments(spec, given)
+        if checked.errors:
+            return payloads.invalid_payload(spec, checked.errors, breadcrumb=self._breadcrumb)
+        return await self._dispatch(spec, checked.values)
+
+    async def _dispatch(self, spec: ToolSpec, values: dict[str, Any]) -> dict[str, Any]:
+        if not (spec.requires_approval and self.gateway.settings.hold_writes):
+            status, details = await self.gateway.execute(spec, values)
+            return self.gateway.answer(spec.name, status, **details)
+        journal = self.gateway.journal
+        refused = journal.denied(self.id, spec.name, values)
+        if refused is not None:
+            return self.gateway.held(refused)
+        card = journal.hold(spec, values, principal=self.principal.name, session=self.id)
+        return self.gateway.held(card)
+
+    def _poll(self, approval_id: str) -> dict[str, Any]:
+        """Only says how a held write stands; another session's id looks like no id at all."""
+        card = self.gateway.journal.get(approval_id)
+        if card is None or card.session != self.id:
+            return self.gateway.answer("", "not_found", reason=f"no approval {approval_id!r}")
+        return self.gateway.held(card)
+
+    @property
+    def _breadcrumb(self) -> bool:
+        return self.gateway.settings.breadcrumbs
+
+    def _misused(self, name: str, argument: str, problem: str) -> dict[str, Any]:
+        fault = FieldError(argument, problem)
+        return payloads.usage_payload(name, [fault], breadcrumb=self._breadcrumb)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedGateway:
+    """A gateway over a simulated world, and that world."""
+
+    gateway: Gateway
+    world: World
+
+
+_INDEXES: WeakKeyDictionary[Catalog, ToolIndex] = WeakKeyDictionary()
+
+
+def _index_of(catalog: Catalog) -> ToolIndex:
+    """One index for each living catalog: building one costs more than an episode."""
+    index = _INDEXES.get(catalog)
+    if index is None:
+        index = _INDEXES[catalog] = ToolIndex(catalog)
+    return index
+
+
+def simulated_gateway(
+    catalog: Catalog,
+    *,
+    seed: int,
+    settings: GatewaySettings = GatewaySettings(),
+) -> SimulatedGateway:
+    """A fresh world behind a fresh gateway; (catalog, seed, settings) fix what happens.
+
+    Gateways over the same catalog share its index.
+    """
+    clock, ids = SimulatedClock(), SeededIds(seed)
+    world = World(catalog)
+    journal = ApprovalJournal(":memory:", clock, ids, settings.ttl_s)
+    gateway = Gateway(
+        catalog,
+        WorldExecutor(world),
+        journal,
+        clock=clock,
+        ids=ids,
+        settings=settings,
+        index=_index_of(catalog),
+    )
+    return SimulatedGateway(gateway, world)

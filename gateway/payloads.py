@@ -1,0 +1,162 @@
+"""What the gateway answers: three layers, and the breadcrumb that is always the last key.
+
+Tool data is nested as data and serialised as JSON, so nothing in it can become a `next_step`
+of the payload. One breadcrumb text serves every schema disclosure, whether or not the user gave
+all values: it says to call, to use defaults, not to ask for confirmation, and to ask only for
+what is found nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from breadcrumbs.gateway.arguments import FieldError
+from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.messages import compact_json
+
+NEXT_STEP = "next_step"
+NOTHING_FITS = "No tool fits. Tell the user that this cannot be done here."
+NEXT_AFTER: Mapping[str, str] = {
+    "done": "Tell the user in one sentence what was done.",
+    "approval_required": (
+        "Tell the user that this waits for approval and has not run. Do not call it again."
+    ),
+    "denied": (
+        "Do not call this again with the same arguments. Tell the user that it was denied and"
+        " nothing was changed."
+    ),
+    "expired": "Tell the user that the approval ran out and nothing was changed.",
+    "failed": "Tell the user that it failed and why.",
+    "unknown": "Tell the user that the outcome is unknown and a person must check. Do not retry.",
+    "unauthorized": "Tell the user that this tool is not open to them.",
+    "not_found": "Call search_tool_catalog(query='...') to find a tool that exists.",
+}
+
+
+def catalog_payload(hits: Sequence[ToolSpec], *, breadcrumb: bool) -> dict[str, Any]:
+    """Layer 1: what a search found."""
+    payload: dict[str, Any] = {
+        "layer": "1_catalog",
+        "matches": [
+            {"name": spec.name, "description": spec.description, "risk": str(spec.risk)}
+            for spec in hits
+        ],
+    }
+    text = (
+        "Call get_tool_schema(tool_names=['NAME']) for the tool that fits."
+        " If none fits, tell the user."
+    )
+    return _ended(payload, text if hits else NOTHING_FITS, breadcrumb)
+
+
+def schema_payload(
+    disclosed: Sequence[ToolSpec],
+    unauthorized: Sequence[str],
+    not_found: Sequence[str],
+    *,
+    breadcrumb: bool,
+) -> dict[str, Any]:
+    """Layer 2: schemas, and the names that cannot be shown."""
+    payload: dict[str, Any] = {
+        "layer": "2_schema_disclosure",
+        "disclosed": [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "risk": str(spec.risk),
+                "requiresApproval": spec.requires_approval,
+                "inputSchema": dict(spec.input_schema),
+            }
+            for spec in disclosed
+        ],
+        "unauthorized": list(unauthorized),
+        "not_found": list(not_found),
+    }
+    if disclosed:
+        text = dispatch_breadcrumb(disclosed)
+    else:
+        text = NEXT_AFTER["unauthorized" if unauthorized else "not_found"]
+    return _ended(payload, text, breadcrumb)
+
+
+def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:
+    """The directive after a schema: names the exact call, and one default where there is one."""
+    name = disclosed[0].name if len(disclosed) == 1 else "NAME"
+    return (
+        f"Call execute_tool(tool_name='{name}', arguments={{...}}) now. Take values from the"
+        f" conversation; for non-critical fields left open use the default{_example(disclosed)}."
+        " Do not ask for confirmation: the gateway holds writes for approval. Ask only for a"
+        " required value that is found nowhere."
+    )
+
+
+def _example(disclosed: Sequence[ToolSpec]) -> str:
+    for spec in disclosed:
+        for name, schema in spec.input_schema["properties"].items():
+            if "default" in schema:
+                default = schema["default"]
+                shown = f"'{default}'" if isinstance(default, str) else compact_json(default)
+                return f" (e.g. {name} {shown})"
+    return ""
+
+
+def execution_payload(
+    tool: str,
+    status: str,
+    *,
+    breadcrumb: bool,
+    next_step: str | None = None,
+    **details: Any,
+) -> dict[str, Any]:
+    """Layer 3: how a call went; `details` (result, reason, approval_id, ...) go in between."""
+    payload: dict[str, Any] = {"layer": "3_execution", "tool": tool, "status": status, **details}
+    return _ended(payload, next_step or NEXT_AFTER[status], breadcrumb)
+
+
+def invalid_payload(
+    spec: ToolSpec, errors: Sequence[FieldError], *, breadcrumb: bool
+) -> dict[str, Any]:
+    """Layer 3: arguments that the schema refuses, field by field."""
+    fields = ", ".join(dict.fromkeys(error.path or "arguments" for error in errors))
+    return execution_payload(
+        spec.name,
+        "invalid",
+        breadcrumb=breadcrumb,
+        next_step=(
+            f"Mend {fields} and call execute_tool(tool_name='{spec.name}', arguments={{...}})"
+            " again. Ask the user only for a required value that is found nowhere."
+        ),
+        errors=[error.to_dict() for error in errors],
+    )
+
+
+def not_disclosed_payload(tool: str, *, breadcrumb: bool) -> dict[str, Any]:
+    """Layer 3: a call before its schema was read."""
+    return execution_payload(
+        tool,
+        "not_disclosed",
+        breadcrumb=breadcrumb,
+        next_step=f"Call get_tool_schema(tool_names=['{tool}']) first.",
+    )
+
+
+def usage_payload(name: str, errors: Sequence[FieldError], *, breadcrumb: bool) -> dict[str, Any]:
+    """A meta-tool that does not exist, or was called with wrong arguments."""
+    payload: dict[str, Any] = {
+        "layer": "0_usage",
+        "call": name,
+        "status": "invalid",
+        "errors": [error.to_dict() for error in errors],
+    }
+    text = (
+        "Call search_tool_catalog(query='...'), get_tool_schema(tool_names=['NAME']) or"
+        " execute_tool(tool_name='NAME', arguments={...})."
+    )
+    return _ended(payload, text, breadcrumb)
+
+
+def _ended(payload: dict[str, Any], next_step: str, breadcrumb: bool) -> dict[str, Any]:
+    if breadcrumb:
+        payload[NEXT_STEP] = next_step
+    return payload
