@@ -45,6 +45,10 @@ CREATE TABLE IF NOT EXISTS approvals (
     result TEXT
 )
 """
+_ONE_WAITS = """
+CREATE UNIQUE INDEX IF NOT EXISTS one_waits ON approvals (session, tool, arguments_sha)
+    WHERE state = 'pending'
+"""
 _COLUMNS = (
     "id, principal, session, tool, tool_version, risk, arguments, state, expires, decided_by,"
     " reason, result"
@@ -103,6 +107,7 @@ class ApprovalJournal:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute(_SCHEMA)
+            self._db.execute(_ONE_WAITS)
         except sqlite3.Error as error:
             raise DataError(
                 f"{path}: cannot open the approval journal: {error}; choose another --journal"
@@ -118,13 +123,7 @@ class ApprovalJournal:
         """Store a write that waits; an equal one already waiting in the session is returned."""
         digest = arguments_sha(arguments)
         now = self._clock.now()
-        waiting = self._one(
-            f"SELECT {_COLUMNS} FROM approvals WHERE session=? AND tool=? AND arguments_sha=?"
-            " AND state='pending' AND expires>?",
-            (session, spec.name, digest, _stamp(now)),
-        )
-        if waiting is not None:
-            return waiting
+        self._expire(now)
         row = (
             self._ids.new("appr"),
             principal,
@@ -137,29 +136,28 @@ class ApprovalJournal:
             _stamp(now),
             _stamp(now + self._ttl),
         )
-        self._db.execute(
+        self._sql(
             "INSERT INTO approvals (id, principal, session, tool, tool_version, risk, arguments,"
-            " arguments_sha, created, expires, state) VALUES (?,?,?,?,?,?,?,?,?,?,'pending')",
+            " arguments_sha, created, expires, state) VALUES (?,?,?,?,?,?,?,?,?,?,'pending')"
+            " ON CONFLICT DO NOTHING",
             row,
         )
-        card = self.get(row[0])
+        card = self._one(
+            f"SELECT {_COLUMNS} FROM approvals WHERE session=? AND tool=? AND arguments_sha=?"
+            " ORDER BY number DESC LIMIT 1",
+            (session, spec.name, digest),
+        )
         assert card is not None
         return card
 
     def get(self, approval_id: str) -> ApprovalCard | None:
-        """The row of that id; a pending one whose time is up is `expired` from now on."""
-        self._db.execute(
-            "UPDATE approvals SET state='expired' WHERE id=? AND state='pending' AND expires<=?",
-            (approval_id, _stamp(self._clock.now())),
-        )
+        """The row of that id; one that has not run when its time is up is `expired`."""
+        self._expire(self._clock.now())
         return self._one(f"SELECT {_COLUMNS} FROM approvals WHERE id=?", (approval_id,))
 
     def pending(self) -> list[ApprovalCard]:
         """Everything that waits for a person, oldest first."""
-        self._db.execute(
-            "UPDATE approvals SET state='expired' WHERE state='pending' AND expires<=?",
-            (_stamp(self._clock.now()),),
-        )
+        self._expire(self._clock.now())
         return self._many(
             f"SELECT {_COLUMNS} FROM approvals WHERE state='pending' ORDER BY number", ()
         )
@@ -170,7 +168,7 @@ class ApprovalJournal:
 
     def decide(self, approval_id: str, *, approve: bool, by: str, reason: str = "") -> bool:
         """Approve or deny a pending row before it expires; False where somebody was first."""
-        moved = self._db.execute(
+        moved = self._sql(
             "UPDATE approvals SET state=?, decided_by=?, reason=? WHERE id=? AND state='pending'"
             " AND expires>? RETURNING id",
             (
@@ -180,26 +178,26 @@ class ApprovalJournal:
                 approval_id,
                 _stamp(self._clock.now()),
             ),
-        ).fetchall()
+        )
         return bool(moved)
 
     def claim(self, approval_id: str, tool_version: str) -> ApprovalCard | None:
         """Take an approved row to run it, once; None where it is not to be run (again).
 
-        The tool must still be the one that was approved.
+        The tool must still be the one that was approved, and the time not up.
         """
         return self._one(
             "UPDATE approvals SET state='executing' WHERE id=? AND state='approved'"
-            f" AND tool_version=? RETURNING {_COLUMNS}",
-            (approval_id, tool_version),
+            f" AND tool_version=? AND expires>? RETURNING {_COLUMNS}",
+            (approval_id, tool_version, _stamp(self._clock.now())),
         )
 
     def finish(self, approval_id: str, state: str, result: Mapping[str, Any]) -> None:
         """Record how a claimed row ended: done, failed or unknown."""
-        self._db.execute(
+        self._sql(
             "UPDATE approvals SET state=?, result=? WHERE id=? AND state='executing'",
             (state, json.dumps(dict(result), ensure_ascii=False), approval_id),
-        ).fetchall()
+        )
 
     def denied(self, session: str, tool: str, arguments: Mapping[str, Any]) -> ApprovalCard | None:
         """The denial that covers this very call, if the session has one."""
@@ -210,17 +208,41 @@ class ApprovalJournal:
         )
 
     def recover(self) -> int:
-        """After a crash: rows left `executing` become `unknown`, never run again. Their number."""
-        return self._db.execute(
-            "UPDATE approvals SET state='unknown' WHERE state='executing'"
-        ).rowcount
+        """After a crash: rows left `executing` become `unknown`, never run again.
+
+        For the start of the one process that runs writes from this file; returns their number.
+        """
+        return len(
+            self._sql("UPDATE approvals SET state='unknown' WHERE state='executing' RETURNING id")
+        )
+
+    def _expire(self, now: datetime) -> None:
+        """Half-open: a row lives up to, not at, its `expires`. An approval not begun dies too."""
+        self._sql(
+            "UPDATE approvals SET state='expired' WHERE state IN ('pending', 'approved')"
+            " AND expires<=?",
+            (_stamp(now),),
+        )
+
+    def _sql(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """One statement, read to its end so that it is committed.
+
+        Raises:
+            DataError: the file cannot be read or written.
+        """
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise DataError(
+                f"approval journal: {error}; check that its file can be written"
+            ) from error
 
     def _one(self, sql: str, values: tuple[Any, ...]) -> ApprovalCard | None:
-        rows = self._db.execute(sql, values).fetchall()
+        rows = self._sql(sql, values)
         return _card(rows[0]) if rows else None
 
     def _many(self, sql: str, values: tuple[Any, ...]) -> list[ApprovalCard]:
-        return [_card(row) for row in self._db.execute(sql, values).fetchall()]
+        return [_card(row) for row in self._sql(sql, values)]
 
 
 def _card(row: tuple[Any, ...]) -> ApprovalCard:

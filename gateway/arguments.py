@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,23 @@ MAX_DEPTH = 32
 MAX_BYTES = 256 * 1024
 MAX_INTEGER = 2**53 - 1
 """Beyond it JSON numbers lose digits on their way through other systems."""
+MAX_MESSAGE = 200
+"""Characters of a validator's message: it quotes the value, which may be long."""
+_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault: where, and what was expected there."""
+    """One fault: where, what is wrong, and what was expected there."""
 
     path: str
     message: str
+    expected: str = ""
 
     def to_dict(self) -> dict[str, str]:
         """The shape payloads carry."""
-        return {"field": self.path, "problem": self.message}
+        shape = {"field": self.path, "problem": self.message, "expected": self.expected}
+        return {key: text for key, text in shape.items() if text or key == "field"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +46,64 @@ class CheckedArguments:
 
 def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> CheckedArguments:
     """Validate against the schema; defaults of unsaid fields are applied to a copy."""
-    unfit = next(_unfit(arguments, "", 0), None)
+    unfit = find_unfit(arguments)
     if unfit is not None:
         return CheckedArguments({}, (unfit,))
-    if len(compact_json(arguments).encode("utf-8")) > MAX_BYTES:
-        return CheckedArguments({}, (FieldError("", f"larger than {MAX_BYTES} bytes"),))
     values = copy.deepcopy(dict(arguments))
     for name, schema in spec.input_schema["properties"].items():
         if "default" in schema and name not in values:
             values[name] = copy.deepcopy(schema["default"])
-    errors = tuple(_field_error(error, spec) for error in spec.validator.iter_errors(values))
+    errors = tuple(
+        fault for error in spec.validator.iter_errors(values) for fault in _faults(error, spec)
+    )
     return CheckedArguments({} if errors else values, errors)
 
 
-def _field_error(error: jsonschema_rs.ValidationError, spec: ToolSpec) -> FieldError:
-    path = ".".join(str(part) for part in error.instance_path)
+def find_unfit(arguments: Any) -> FieldError | None:
+    """The first thing in untrusted arguments that is not safe JSON, before anything copies them."""
+    if not isinstance(arguments, Mapping):
+        return FieldError("", f"{type(arguments).__name__} given", "an object")
+    unfit = next(_unfit(arguments, "", 0), None)
+    if unfit is None and len(compact_json(arguments).encode("utf-8")) > MAX_BYTES:
+        return FieldError("", "too large", f"at most {MAX_BYTES} bytes")
+    return unfit
+
+
+def describe(schema: Mapping[str, Any]) -> str:
+    """What a field takes, in a few words: its enum, or type, format and bounds."""
+    if "enum" in schema:
+        return f"one of {compact_json(schema['enum'])}"
+    kind = schema.get("type", "any value")
+    words = [" or ".join(kind) if isinstance(kind, list) else str(kind)]
+    if kind == "array" and "items" in schema:
+        words.append(f"of {describe(schema['items'])}")
+    if "format" in schema:
+        words.append(f"({schema['format']})")
+    words += [f"{key} {schema[key]}" for key in _BOUNDS if key in schema]
+    return " ".join(words)
+
+
+def _faults(error: jsonschema_rs.ValidationError, spec: ToolSpec) -> Iterator[FieldError]:
+    steps = [str(step) for step in error.instance_path]
+    schema = _schema_at(spec.input_schema, steps)
     if error.kind.name == "required":
         missing = str(error.kind.as_dict()["property"])
-        return FieldError(f"{path}.{missing}" if path else missing, "required, but not given")
-    if error.kind.name == "additionalProperties":
-        unexpected = ", ".join(error.kind.as_dict()["unexpected"])
-        known = ", ".join(spec.input_schema["properties"])
-        return FieldError(path or unexpected, f"no such field: {unexpected}; fields are: {known}")
-    return FieldError(path, error.message)
+        expected = describe(schema.get("properties", {}).get(missing, {}))
+        yield FieldError(".".join([*steps, missing]), "required, but not given", expected)
+    elif error.kind.name == "additionalProperties":
+        expected = f"only {', '.join(schema.get('properties', {}))}"
+        for name in error.kind.as_dict()["unexpected"]:
+            yield FieldError(".".join([*steps, str(name)]), "no such field", expected)
+    else:
+        yield FieldError(".".join(steps), error.message[:MAX_MESSAGE], describe(schema))
+
+
+def _schema_at(schema: Mapping[str, Any], steps: Sequence[str]) -> Mapping[str, Any]:
+    """The part of a schema that rules a place; empty where `$ref` or `anyOf` hides it."""
+    for step in steps:
+        inner = schema.get("properties", {}).get(step, schema.get("items"))
+        schema = inner if isinstance(inner, Mapping) else {}
+    return schema
 
 
 def _unfit(value: Any, path: str, depth: int) -> Iterator[FieldError]:

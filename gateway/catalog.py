@@ -123,6 +123,9 @@ class Catalog:
     tools: Mapping[str, ToolSpec]
     collections: Mapping[str, Mapping[str, Collection]] = dataclasses.field(default_factory=dict)
 
+    whole: Catalog | None = None
+    """The catalog this one was cut from by `without`; both share one search index."""
+
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, if there is one."""
         return self.tools.get(name)
@@ -140,7 +143,7 @@ class Catalog:
         """The same catalog less some tools."""
         gone = set(names)
         kept = {name: spec for name, spec in self.tools.items() if name not in gone}
-        return Catalog(kept, self.collections)
+        return Catalog(kept, self.collections, self.whole or self)
 
 
 @checked(config=STRICT)

@@ -6,20 +6,24 @@ to do next. The tool boundary is `_execute`: whatever a tool throws becomes a fa
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from breadcrumbs.errors import DataError
 from breadcrumbs.gateway import payloads
 from breadcrumbs.gateway.approvals import DEFAULT_TTL_S, FINAL, ApprovalCard, ApprovalJournal
-from breadcrumbs.gateway.arguments import FieldError, check_arguments
-from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.arguments import FieldError, check_arguments, find_unfit
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
-from breadcrumbs.gateway.search import ToolIndex
+from breadcrumbs.gateway.search import index_of
 from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
+from breadcrumbs.messages import compact_json
 
+logger = logging.getLogger(__name__)
 MAX_HITS_ASKED = 20
 
 
@@ -114,7 +118,6 @@ class Gateway:
         clock: Clock,
         ids: Ids,
         settings: GatewaySettings = GatewaySettings(),
-        index: ToolIndex | None = None,
     ) -> None:
         self.catalog = catalog
         self.executor = executor
@@ -122,7 +125,9 @@ class Gateway:
         self.clock = clock
         self.ids = ids
         self.settings = settings
-        self.index = ToolIndex(catalog) if index is None else index
+        self.index = index_of(catalog)
+        self._hidden = frozenset(catalog.whole.tools if catalog.whole else ()) - set(catalog.tools)
+        self._running: set[asyncio.Task[None]] = set()
 
     def session(
         self,
@@ -132,17 +137,25 @@ class Gateway:
         """A new conversation of a principal."""
         return GatewaySession(self, principal, session_id or self.ids.new("sess"))
 
+    def search(self, query: str, limit: int, principal: Principal) -> list[ToolSpec]:
+        """The tools that fit and that the principal may use, best first."""
+        return self.index.search(query, limit, principal.roles, self._hidden)
+
     async def decide(
         self, approval_id: str, *, approve: bool, by: str, reason: str = ""
     ) -> dict[str, Any]:
         """A person's decision. On approval the stored arguments run, once, now.
 
         Returns the layer-3 payload; a decision on a row that is gone, decided or expired
-        changes nothing and returns how that row stands.
+        changes nothing and returns how that row stands. A caller that goes away does not stop
+        a write half-way: it runs to its end and is recorded.
         """
-        decided = self.journal.decide(approval_id, approve=approve, by=by, reason=reason)
-        if decided and approve:
-            await self._run_approved(approval_id)
+        self.journal.decide(approval_id, approve=approve, by=by, reason=reason)
+        if approve:  # also an approved row that a crash kept from running; the claim is single-use
+            task = asyncio.create_task(self._run_approved(approval_id))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            await asyncio.shield(task)
         return self.standing(approval_id)
 
     def standing(self, approval_id: str) -> dict[str, Any]:
@@ -158,19 +171,26 @@ class Gateway:
             details: dict[str, Any] = {"approval_id": card.id}
             if card.state == "done":
                 details["result"] = card.result
-            elif card.state == "failed":
-                details["reason"] = (card.result or {}).get("reason", "")
-            elif card.reason:
-                details["reason"] = card.reason
+            elif card.state == "denied":
+                details["reason"] = card.reason or ""
+            elif card.result:
+                details["reason"] = card.result.get("reason", "")
             return self.answer(card.tool, card.state, **details)
+        running = payloads.RUNNING if card.state == "executing" else None
         return self.answer(
-            card.tool, "approval_required", approval_id=card.id, expires_at=card.expires_at
+            card.tool,
+            "approval_required",
+            next_step=running,
+            approval_id=card.id,
+            expires_at=card.expires_at,
         )
 
-    def answer(self, tool: str, status: str, **details: Any) -> dict[str, Any]:
+    def answer(
+        self, tool: str, status: str, *, next_step: str | None = None, **details: Any
+    ) -> dict[str, Any]:
         """A layer-3 payload under this gateway's settings."""
         return payloads.execution_payload(
-            tool, status, breadcrumb=self.settings.breadcrumbs, **details
+            tool, status, breadcrumb=self.settings.breadcrumbs, next_step=next_step, **details
         )
 
     async def _run_approved(self, approval_id: str) -> None:
@@ -186,13 +206,20 @@ class Gateway:
     async def execute(
         self, spec: ToolSpec, arguments: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any]]:
-        """Run a tool once: ("done", {result}) or ("failed", {reason})."""
+        """Run a tool once: ("done", {result}), or ("failed" | "unknown", {reason}).
+
+        A tool that says it could not has failed; one that breaks may have acted before, so
+        the outcome of anything but a read is unknown then.
+        """
+        broken = "failed" if spec.risk is Risk.READ else "unknown"
         try:
             result = await self.executor.run(spec, copy.deepcopy(dict(arguments)))
+            compact_json(result).encode("utf-8")
         except ToolFailure as failure:
             return "failed", {"reason": str(failure)}
         except Exception as error:  # the tool boundary: a tool may throw anything
-            return "failed", {"reason": f"the tool broke: {type(error).__name__}"}
+            logger.warning("tool %s broke", spec.name, exc_info=True)
+            return broken, {"reason": f"the tool broke: {type(error).__name__}"}
         return "done", {"result": result}
 
 
@@ -213,14 +240,18 @@ class GatewaySession:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one call; faults of the caller are payloads too."""
-        if name == "search_tool_catalog":
+        unfit = find_unfit(arguments)
+        if unfit is not None:
+            arguments = {}  # what cannot be written down; the payload says where
+            payload = self._misused(str(name)[:100], unfit.path or "arguments", unfit.message)
+        elif name == "search_tool_catalog":
             payload = self._search(arguments)
         elif name == "get_tool_schema":
             payload = self._disclose(arguments)
         elif name == "execute_tool":
             payload = await self._execute(arguments)
         else:
-            payload = self._misused(name, "name", f"no such function: {name}")
+            payload = self._misused(name, "name", "no such function")
         self.log.append(LogEntry(name, copy.deepcopy(dict(arguments)), payload))
         return payload
 
@@ -231,8 +262,7 @@ class GatewaySession:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             return self._misused("search_tool_catalog", "limit", "a whole number from 1")
         shown = min(limit, self.gateway.settings.max_hits, MAX_HITS_ASKED)
-        hits = self.gateway.index.search(query, shown, self.principal.roles)
-        hits = [spec for spec in hits if spec.name in self.gateway.catalog.tools]
+        hits = self.gateway.search(query, shown, self.principal)
         return payloads.catalog_payload(hits, breadcrumb=self._breadcrumb)
 
     def _disclose(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,10 +308,13 @@ class GatewaySession:
             status, details = await self.gateway.execute(spec, values)
             return self.gateway.answer(spec.name, status, **details)
         journal = self.gateway.journal
-        refused = journal.denied(self.id, spec.name, values)
-        if refused is not None:
-            return self.gateway.held(refused)
-        card = journal.hold(spec, values, principal=self.principal.name, session=self.id)
+        try:
+            refused = journal.denied(self.id, spec.name, values)
+            if refused is not None:
+                return self.gateway.held(refused)
+            card = journal.hold(spec, values, principal=self.principal.name, session=self.id)
+        except DataError as error:  # fails closed: what cannot be held does not run
+            return self.gateway.answer(spec.name, "failed", reason=f"not held, not run: {error}")
         return self.gateway.held(card)
 
     def _poll(self, approval_id: str) -> dict[str, Any]:
@@ -308,17 +341,6 @@ class SimulatedGateway:
     world: World
 
 
-_INDEXES: WeakKeyDictionary[Catalog, ToolIndex] = WeakKeyDictionary()
-
-
-def _index_of(catalog: Catalog) -> ToolIndex:
-    """One index for each living catalog: building one costs more than an episode."""
-    index = _INDEXES.get(catalog)
-    if index is None:
-        index = _INDEXES[catalog] = ToolIndex(catalog)
-    return index
-
-
 def simulated_gateway(
     catalog: Catalog,
     *,
@@ -327,7 +349,7 @@ def simulated_gateway(
 ) -> SimulatedGateway:
     """A fresh world behind a fresh gateway; (catalog, seed, settings) fix what happens.
 
-    Gateways over the same catalog share its index.
+    Gateways over one catalog, and over cuts of it, share its index.
     """
     clock, ids = SimulatedClock(), SeededIds(seed)
     world = World(catalog)
@@ -339,6 +361,5 @@ def simulated_gateway(
         clock=clock,
         ids=ids,
         settings=settings,
-        index=_index_of(catalog),
     )
     return SimulatedGateway(gateway, world)

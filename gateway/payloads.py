@@ -8,6 +8,7 @@ what is found nowhere.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from breadcrumbs.messages import compact_json
 
 NEXT_STEP = "next_step"
 NOTHING_FITS = "No tool fits. Tell the user that this cannot be done here."
+RUNNING = "It was approved and is running. Tell the user. Do not call it again."
 NEXT_AFTER: Mapping[str, str] = {
     "done": "Tell the user in one sentence what was done.",
     "approval_required": (
@@ -66,7 +68,7 @@ def schema_payload(
                 "description": spec.description,
                 "risk": str(spec.risk),
                 "requiresApproval": spec.requires_approval,
-                "inputSchema": dict(spec.input_schema),
+                "inputSchema": copy.deepcopy(dict(spec.input_schema)),
             }
             for spec in disclosed
         ],
@@ -118,7 +120,10 @@ def invalid_payload(
     spec: ToolSpec, errors: Sequence[FieldError], *, breadcrumb: bool
 ) -> dict[str, Any]:
     """Layer 3: arguments that the schema refuses, field by field."""
-    fields = ", ".join(dict.fromkeys(error.path or "arguments" for error in errors))
+    # Only the schema's own names enter the directive: a made-up field name could carry anything.
+    known = spec.input_schema["properties"]
+    heads = [error.path.partition(".")[0] for error in errors]
+    fields = ", ".join(dict.fromkeys(h if h in known else "arguments" for h in heads))
     return execution_payload(
         spec.name,
         "invalid",

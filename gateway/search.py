@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-
-import bm25s
+from collections.abc import Container, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 
@@ -28,43 +28,54 @@ class ToolIndex:
 
     def __init__(self, catalog: Catalog) -> None:
         self._specs = [catalog.tools[name] for name in catalog.names()]
-        self._words = [_document(spec) for spec in self._specs]
-        self._index: bm25s.BM25 | None = None
+        documents = [_document(spec) for spec in self._specs]
+        self._words = [set(document) for document in documents]
+        self._index: Any = None
         if self._specs:
+            import bm25s  # brings numpy
+
             self._index = bm25s.BM25()
-            self._index.index(self._words, show_progress=False)
+            self._index.index(documents, show_progress=False)
 
     def search(
         self,
         query: str,
         limit: int,
         roles: Sequence[str] = (),
-        hidden: Collection[str] = (),
+        hidden: Container[str] = (),
     ) -> list[ToolSpec]:
-        """The best `limit` tools the roles may use, best first; none where nothing fits."""
-        words = [word for word in dict.fromkeys(stems(query)) if self._known(word)]
-        asked = len(set(stems(query)))
-        if self._index is None or not words or limit < 1:
-            return []
-        scores = self._index.get_scores(words)
-        order = sorted(range(len(self._specs)), key=lambda i: (-scores[i], self._specs[i].name))
-        best = scores[order[0]]
-        hits = []
-        for place in order:
-            spec = self._specs[place]
-            if scores[place] <= 0 or scores[place] < RELEVANCE_FLOOR * best:
-                break
-            held = len(set(words) & set(self._words[place]))
-            if held < MIN_QUERY_SHARE * asked or spec.name in hidden or not spec.open_to(roles):
-                continue
-            hits.append(spec)
-            if len(hits) == limit:
-                break
-        return hits
+        """The best `limit` tools the roles may use, best first; none where nothing fits.
 
-    def _known(self, word: str) -> bool:
-        assert self._index is not None
-        return word in self._index.vocab_dict
+        A tool that is `hidden`, or closed to the roles, leaves no trace: relevance is measured
+        against the best tool that may be shown.
+        """
+        asked = set(stems(query))
+        known = [word for word in sorted(asked) if self._index and word in self._index.vocab_dict]
+        if not known or limit < 1:
+            return []
+        scores = self._index.get_scores(known)
+        scored = [
+            (float(scores[place]), spec)
+            for place, spec in enumerate(self._specs)
+            if scores[place] > 0
+            and len(asked & self._words[place]) >= MIN_QUERY_SHARE * len(asked)
+            and spec.name not in hidden
+            and spec.open_to(roles)
+        ]
+        floor = RELEVANCE_FLOOR * max((score for score, _ in scored), default=0.0)
+        ranked = sorted(scored, key=lambda hit: (-hit[0], hit[1].name))
+        return [spec for score, spec in ranked if score >= floor][:limit]
+
+
+_INDEXES: WeakKeyDictionary[Catalog, ToolIndex] = WeakKeyDictionary()
+
+
+def index_of(catalog: Catalog) -> ToolIndex:
+    """The index of the catalog this one was cut from, built once; search must hide what was cut."""
+    whole = catalog.whole or catalog
+    if whole not in _INDEXES:
+        _INDEXES[whole] = ToolIndex(whole)
+    return _INDEXES[whole]
 
 
 def stems(text: str) -> list[str]:

@@ -71,18 +71,19 @@ class World:
 
     def _create(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
         kind = self._collections[place[0]][place[1]]
-        number = self._made.get(place, 0) + 1
-        while (key := f"{kind.prefix}_new{number}") in self._records[place]:
+        number = self._made.get(place, len(kind.records)) + 1
+        while (key := f"{kind.prefix}_{number}") in self._records[place]:
             number += 1
         self._made[place] = number
         self._records[place][key] = {**copy.deepcopy(dict(arguments)), kind.key: key}
         return {kind.key: key, "status": "created"}
 
     def _list(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        asked = {name: value for name, value in arguments.items() if value is not None}
         found = [
             copy.deepcopy(record)
             for record in self._records[place].values()
-            if all(record[name] == value for name, value in arguments.items() if name in record)
+            if all(record[name] == value for name, value in asked.items() if name in record)
         ]
         return {place[1]: found[:LIST_LIMIT], "total": len(found)}
 
