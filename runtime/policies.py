@@ -1,0 +1,66 @@
+"""Scripted policies: a replay, and a staller that hesitates before it lets another act."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
+
+from breadcrumbs.errors import ModelError
+from breadcrumbs.messages import Message
+from breadcrumbs.turns import Policy, Turn
+
+
+class ScriptedPolicy:
+    """Says the given turns in order."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self._turns = list(turns)
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncGenerator[str | Turn, None]:
+        """The next turn of the script.
+
+        Raises:
+            ModelError: the script is over.
+        """
+        if not self._turns:
+            raise ModelError("the script has no further turn")
+        turn = self._turns.pop(0)
+        if turn.text:
+            yield turn.text
+        yield turn
+
+
+class StallerPolicy:
+    """Stalls right after a schema was disclosed, `times` times, then leaves it to `inner`."""
+
+    def __init__(
+        self, inner: Policy, stall: Callable[[Sequence[Message]], str], times: int = 1
+    ) -> None:
+        self._inner = inner
+        self._stall = stall
+        self._left = times
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncGenerator[str | Turn, None]:
+        """A stall while there are any left and a schema is fresh; else the inner policy's turn."""
+        if self._left and schema_is_fresh(messages):
+            self._left -= 1
+            text = self._stall(messages)
+            yield text
+            yield Turn(text)
+            return
+        async for item in self._inner.stream(messages, tools):
+            yield item
+
+
+def schema_is_fresh(messages: Sequence[Message]) -> bool:
+    """Whether the last gateway payload disclosed a schema (nudges after it do not count)."""
+    for message in reversed(messages):
+        if message.role == "tool":
+            payload = json.loads(message.content)
+            return bool(payload.get("layer") == "2_schema_disclosure" and payload.get("disclosed"))
+    return False

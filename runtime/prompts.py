@@ -1,0 +1,47 @@
+"""System prompts: tier 2 on leaves approval to the gateway, off asks for it in the chat.
+
+Kept short, since every prompt pays for them. The first part is the steering whose share of
+attention the probe measures; the rest is context.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DECOUPLED = (
+    "You act through a tool gateway: search the catalog, read the schema, then call execute_tool."
+    " Never ask for permission: the gateway holds writes. Ask only for a required value that is"
+    " missing.",
+    "Work with tools: search_tool_catalog, then get_tool_schema, then execute_tool. The gateway"
+    " asks a person before any write, so do not ask yourself. If a required value is missing, ask"
+    " for it.",
+    "Find a tool, read its schema, run it. Approval is the gateway's job, not yours. Ask the user"
+    " only when a required value was not given.",
+    "Use the gateway's tools to do what the user asks. Once a schema is shown, call execute_tool;"
+    " writes are approved by a person at the gateway. Ask only for missing required values.",
+)
+COUPLED = (
+    "You act through a tool gateway: search the catalog, read the schema, then call execute_tool."
+    " Always confirm with the user before you run anything that writes.",
+    "Work with tools: search_tool_catalog, then get_tool_schema, then execute_tool. Show the user"
+    " the parameters and ask for permission before every write.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompt:
+    """A system message in two parts, so that its steering can be told from its context."""
+
+    steering: str
+    rest: str
+
+    @property
+    def text(self) -> str:
+        """The whole message."""
+        return f"{self.steering}\n{self.rest}"
+
+
+def system_prompt(now: str, *, decoupled: bool = True, wording: int = 0) -> SystemPrompt:
+    """The system prompt at a time (ISO, minutes); `wording` picks one, counting round."""
+    wordings = DECOUPLED if decoupled else COUPLED
+    return SystemPrompt(wordings[wording % len(wordings)], f"Now: {now}.")

@@ -1,0 +1,371 @@
+"""The one place where messages and tools become token ids: for training, probing and serving.
+
+Every token of a rendered prompt belongs to exactly one segment, and every trained turn is
+checked to stand behind the very prompt that serving would send.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from breadcrumbs.call_format import CallFormat, find_format, probe_call
+from breadcrumbs.errors import DataError, ModelError
+from breadcrumbs.messages import Message
+from breadcrumbs.segments import Rendered, Segment, label_tokens, locate_spans
+
+__all__ = ["Rendered", "Renderer", "Segment", "TrainingRow", "TurnSpan", "load_renderer"]
+
+IGNORED = -100
+Tools = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpan:
+    """Where one assistant turn lies in a row's ids: from `start` up to, without, `end`."""
+
+    message_index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A conversation as ids with the loss mask. `ids` and `labels` are of one length, unshifted;
+    labels are -100 outside assistant turns. A turn ends with its end-of-turn token.
+    """
+
+    ids: list[int]
+    labels: list[int]
+    turns: list[TurnSpan]
+
+
+class Renderer:
+    """Renders conversations with one tokenizer and one chat template."""
+
+    def __init__(self, tokenizer: Any, template: str) -> None:
+        """Probe the template.
+
+        Raises:
+            ModelError: the template drops tools or calls, or writes calls in an unknown format.
+        """
+        self.tokenizer = tokenizer
+        self.template = template
+        self.template_hash = hashlib.sha256(template.encode()).hexdigest()
+        probe = self._probe()
+        form = find_format(self.template_hash, probe)
+        if form is None:
+            raise ModelError(
+                "the chat template writes tool calls in a format that is not known here; "
+                "use a model with Hermes/Qwen calls (<tool_call> JSON </tool_call>)"
+            )
+        self.call_format: CallFormat = form
+        self._end_of_turn = self._one_token(form.stop_text)
+        eos = tokenizer.eos_token_id
+        self.stop_ids: tuple[int, ...] = (
+            (self._end_of_turn,)
+            if eos is None or int(eos) == self._end_of_turn
+            else (self._end_of_turn, int(eos))
+        )
+        self._added = sorted(tokenizer.added_tokens_decoder)
+        self._tail_ids = lru_cache(maxsize=1024)(lambda tail: tuple(self._encode(tail)))
+
+    def count(self, text: str) -> int:
+        """Tokens in a text by itself, without special tokens around it."""
+        return len(self._encode(text))
+
+    def prompt_text(self, messages: Sequence[Message], tools: Tools) -> str:
+        """The prompt as text, up to and including the generation prompt."""
+        return self._text(messages, tools, generation_prompt=True)
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Tools) -> list[int]:
+        """The prompt as ids, up to and including the generation prompt."""
+        return self._encode(self.prompt_text(messages, tools))
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Tools,
+        generation_prompt: bool = True,
+        steering: str | None = None,
+    ) -> Rendered:
+        """Render with the segment of every token.
+
+        `steering` is the text at the very start of the system message that counts as steering.
+
+        Raises:
+            ModelError: the template changes contents or earlier turns, or the tokenizer's
+                offsets do not tile the text: the segments would be guesses.
+            DataError: the system message does not begin with `steering`.
+        """
+        text = self._text(messages, tools, generation_prompt)
+        spans = locate_spans(messages, tools, text, self._sentinel_render(tools), steering)
+        spans += self._assistant_spans(messages, tools, text)
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids = list(encoded["input_ids"])
+        served = self.tokenizer.apply_chat_template(
+            [m.to_template() for m in messages],
+            tools=_tools(tools),
+            chat_template=self.template,
+            add_generation_prompt=generation_prompt,
+            tokenize=True,
+            return_dict=False,
+        )
+        if ids != list(served):
+            raise ModelError(
+                "the tokenizer gives other ids with offsets than in its own chat template; "
+                "use a fast tokenizer"
+            )
+        segments, straddling = label_tokens(len(text), encoded["offset_mapping"], spans)
+        return Rendered(text, ids, segments, straddling)
+
+    def training_row(self, messages: Sequence[Message], tools: Tools) -> TrainingRow:
+        """Ids and loss mask of a finished conversation.
+
+        Every assistant turn is labelled, from the first token after the generation prompt
+        through the end-of-turn token.
+
+        Raises:
+            DataError: a turn would be trained behind another prompt than the one served, or
+                holds the end-of-turn token as text. The message names the turn.
+        """
+        text = self._text(messages, tools, generation_prompt=False)
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids: list[int] = encoded["input_ids"]
+        starts = [start for start, _ in encoded["offset_mapping"]]
+        labels = [IGNORED] * len(ids)
+        turns = []
+        for index, message in enumerate(messages):
+            if message.role != "assistant":
+                continue
+            start = self._turn_start(messages, tools, index, text, ids, starts)
+            end = self._turn_end(ids, start, message, index)
+            labels[start:end] = ids[start:end]
+            turns.append(TurnSpan(index, start, end))
+        if not turns:
+            raise DataError("no assistant turn to train on; add one or drop the row")
+        return TrainingRow(ids, labels, turns)
+
+    def _turn_start(
+        self,
+        messages: Sequence[Message],
+        tools: Tools,
+        index: int,
+        text: str,
+        ids: list[int],
+        starts: list[int],
+    ) -> int:
+        """Position of the turn's first token; proves that what stands before it is served."""
+        if index == 0:
+            raise DataError("message 0 is an assistant turn: no prompt leads to it")
+        prompt = self._text(messages[:index], tools, generation_prompt=True)
+        if not text.startswith(prompt):
+            at = next(
+                (i for i, (a, b) in enumerate(zip(text, prompt, strict=False)) if a != b),
+                min(len(text), len(prompt)),
+            )
+            raise DataError(
+                f"message {index}: the training text differs from the served prompt at character "
+                f"{at} ({text[at : at + 30]!r}, served {prompt[at : at + 30]!r}); "
+                "the chat template rewrites earlier turns: use another template"
+            )
+        start = bisect_left(starts, len(prompt))
+        if not self._same_prefix(text, prompt, ids, starts, start):
+            raise DataError(
+                f"message {index}: its text merges with the generation prompt into other tokens "
+                "than are served; remove the white space at its beginning"
+            )
+        return start
+
+    def _same_prefix(
+        self, text: str, prompt: str, ids: list[int], starts: list[int], start: int
+    ) -> bool:
+        """Whether `ids[:start]` are the prompt's own ids.
+
+        A tokenizer never merges across an added token, so it is enough to compare what stands
+        behind the last one; without one, the whole prompt.
+        """
+        if start < len(starts) and starts[start] != len(prompt):
+            return False
+        last = start - 1
+        while last >= 0 and not self._is_added(ids[last]):
+            last -= 1
+        if last < 0:
+            return self._encode(prompt) == ids[:start]
+        behind = starts[last] + len(self.tokenizer.added_tokens_decoder[ids[last]].content)
+        if text[starts[last] : behind] != self.tokenizer.added_tokens_decoder[ids[last]].content:
+            return self._encode(prompt) == ids[:start]
+        return list(self._tail_ids(prompt[behind:])) == ids[last + 1 : start]
+
+    def _is_added(self, token: int) -> bool:
+        at = bisect_left(self._added, token)
+        return at < len(self._added) and self._added[at] == token
+
+    def _turn_end(self, ids: list[int], start: int, message: Message, index: int) -> int:
+        if self.call_format.stop_text in message.content:
+            raise DataError(
+                f"message {index}: holds {self.call_format.stop_text} as text, which would end "
+                "the turn early; remove it"
+            )
+        try:
+            return ids.index(self._end_of_turn, start) + 1
+        except ValueError:
+            raise DataError(
+                f"message {index}: no end-of-turn token behind the assistant turn; "
+                "the chat template does not close turns: use another template"
+            ) from None
+
+    def _assistant_spans(
+        self, messages: Sequence[Message], tools: Tools, text: str
+    ) -> list[tuple[int, int, Segment]]:
+        spans = []
+        for index, message in enumerate(messages):
+            if message.role != "assistant":
+                continue
+            prompt = self._text(messages[:index], tools, True) if index else ""
+            stop = text.find(self.call_format.stop_text, len(prompt))
+            if not index or not text.startswith(prompt) or stop < 0:
+                raise ModelError(
+                    f"message {index}: the chat template rewrites earlier assistant turns, so "
+                    "segments cannot be told apart; use another template"
+                )
+            spans.append((len(prompt), stop + len(self.call_format.stop_text), Segment.ASSISTANT))
+        return spans
+
+    def _sentinel_render(self, tools: Tools) -> Any:
+        def render(dicts: list[dict[str, Any]], generation_prompt: bool) -> str:
+            return self._template_text(dicts, tools, generation_prompt)
+
+        return render
+
+    def _text(self, messages: Sequence[Message], tools: Tools, generation_prompt: bool) -> str:
+        return self._template_text([m.to_template() for m in messages], tools, generation_prompt)
+
+    def _template_text(
+        self, dicts: list[dict[str, Any]], tools: Tools, generation_prompt: bool
+    ) -> str:
+        text: str = self.tokenizer.apply_chat_template(
+            dicts,
+            tools=_tools(tools),
+            chat_template=self.template,
+            add_generation_prompt=generation_prompt,
+            tokenize=False,
+        )
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _one_token(self, text: str) -> int:
+        ids = self._encode(text)
+        if len(ids) != 1:
+            raise ModelError(
+                f"the tokenizer has no token {text}, which the chat template ends turns with; "
+                "use a model of the ChatML family"
+            )
+        return ids[0]
+
+    def _probe(self) -> str:
+        """How the template renders a call with its result.
+
+        Raises:
+            ModelError: it fails, or drops the tools, the call or the result.
+        """
+        rendered = _render_probe(self.tokenizer, self.template)
+        if rendered is None:
+            raise ModelError(
+                "the chat template has no tool support (tools, calls or tool results are left "
+                "out); use a model whose template has it"
+            )
+        return rendered
+
+
+def load_renderer(source: str | Path | Any) -> Renderer:
+    """The renderer of a model folder, or of a tokenizer that is loaded already.
+
+    The tokenizer's own chat template is used where it supports tools; ChatML tokenizers
+    without such a template get the Qwen2.5 template that TRL ships.
+
+    Raises:
+        ModelError: no tokenizer there, or no template fits it.
+    """
+    tokenizer = _load_tokenizer(Path(source)) if isinstance(source, (str, Path)) else source
+    template = tokenizer.chat_template
+    if isinstance(template, str) and _render_probe(tokenizer, template) is not None:
+        return Renderer(tokenizer, template)
+    vocabulary = tokenizer.get_vocab()
+    if "<|im_start|>" not in vocabulary or "<|im_end|>" not in vocabulary:
+        raise ModelError(
+            "the model's chat template has no tool support and its tokenizer is not ChatML; "
+            "use a model whose template supports tools"
+        )
+    return Renderer(tokenizer, _shipped_template("qwen2_5"))
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"{folder}: no usable tokenizer here ({_first_line(error)}); "
+            "give a complete model folder"
+        ) from error
+
+
+def _shipped_template(name: str) -> str:
+    """A chat template read from the installed TRL, without importing it."""
+    spec = importlib.util.find_spec("trl")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    for place in places:
+        path = Path(place) / "chat_templates" / f"{name}.jinja"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise ModelError(f"TRL's {name} chat template is not installed; run: pip install 'trl>=1.16'")
+
+
+def _render_probe(tokenizer: Any, template: str) -> str | None:
+    from jinja2 import TemplateError
+
+    call = probe_call()
+    tool = {
+        "type": "function",
+        "function": {
+            "name": call.name,
+            "description": "probe_description",
+            "parameters": {"type": "object", "properties": {"probe_key": {"type": "string"}}},
+        },
+    }
+    messages = [
+        Message("system", "probe_system"),
+        Message("user", "probe_user"),
+        Message("assistant", "", tool_calls=(call,)),
+        Message("tool", "probe_result", tool_call_id=call.id),
+    ]
+    try:
+        text: str = tokenizer.apply_chat_template(
+            [m.to_template() for m in messages],
+            tools=[tool],
+            chat_template=template,
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+    except (TemplateError, ValueError, TypeError, KeyError):
+        return None
+    wanted = ("probe_description", "probe_key", "probe_value", "probe_result", "probe_system")
+    return text if all(word in text for word in wanted) else None
+
+
+def _tools(tools: Tools) -> list[dict[str, Any]] | None:
+    return [dict(tool) for tool in tools] or None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
