@@ -182,6 +182,8 @@ def load_catalog(paths: Sequence[str | Path] | None = None) -> Catalog:
             raise CatalogError(str(error)) from error
         if parsed.domain in collections:
             raise CatalogError(f"{path}: domain {parsed.domain!r} stands in another file already")
+        for name, kind in parsed.collections.items():
+            _check_records(kind, f"{path}: collection {name!r}")
         collections[parsed.domain] = parsed.collections
         for tool in parsed.tools:
             if tool.name in tools:
@@ -235,6 +237,19 @@ def _check_schema(spec: ToolSpec, where: str) -> None:
             raise CatalogError(f"{where}: default of {error.instance_path[0]!r}: {error.message}")
 
 
+def _check_records(kind: Collection, where: str) -> None:
+    keys = [record.get(kind.key) for record in kind.records]
+    if not all(isinstance(key, str) for key in keys):
+        raise CatalogError(f"{where}: every record needs {kind.key!r}, as text")
+    twice = sorted({key for key in keys if keys.count(key) > 1}, key=str)
+    if twice:
+        raise CatalogError(f"{where}: {kind.key} {twice[0]!r} stands twice; rename one")
+    try:
+        rfc8785.dumps(list(kind.records))
+    except rfc8785.CanonicalizationError as error:
+        raise CatalogError(f"{where}: not plain JSON (quote dates): {error}") from error
+
+
 def _check_effect(spec: ToolSpec, file: _File, where: str) -> None:
     effect = spec.effect
     if effect is None:
@@ -246,4 +261,7 @@ def _check_effect(spec: ToolSpec, file: _File, where: str) -> None:
         if effect.key_argument not in properties:
             raise CatalogError(f"{where}: effect needs key_argument, the parameter with the key")
     if effect.op == "append" and effect.field is None:
-        raise CatalogError(f"{where}: effect append needs field")
+        raise CatalogError(f"{where}: effect append needs field, the list that grows")
+    for record in file.collections[effect.collection].records if effect.op == "append" else ():
+        if not isinstance(record.get(str(effect.field), []), list):
+            raise CatalogError(f"{where}: effect appends to {effect.field!r}, which is no list")

@@ -48,12 +48,12 @@ META_TOOLS: tuple[dict[str, Any], ...] = (
     _meta_tool(
         "search_tool_catalog",
         "Find tools.",
-        {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+        {"query": {"type": "string"}, "limit": {"type": "integer"}},
         ["query"],
     ),
     _meta_tool(
         "get_tool_schema",
-        "Show the parameters of tools.",
+        "Show how to call tools.",
         {"tool_names": {"type": "array", "items": {"type": "string"}}},
         ["tool_names"],
     ),

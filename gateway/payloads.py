@@ -123,7 +123,7 @@ def invalid_payload(
     # Only the schema's own names enter the directive: a made-up field name could carry anything.
     known = spec.input_schema["properties"]
     heads = [error.path.partition(".")[0] for error in errors]
-    fields = ", ".join(dict.fromkeys(h if h in known else "arguments" for h in heads))
+    fields = ", ".join(dict.fromkeys(h for h in heads if h in known)) or "the arguments"
     return execution_payload(
         spec.name,
         "invalid",

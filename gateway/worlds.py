@@ -79,11 +79,13 @@ class World:
         return {kind.key: key, "status": "created"}
 
     def _list(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        asked = {name: value for name, value in arguments.items() if value is not None}
+        records = self._records[place].values()
+        fields = {name for record in records for name in record}
+        asked = {name: arguments[name] for name in fields & set(arguments)}
         found = [
             copy.deepcopy(record)
-            for record in self._records[place].values()
-            if all(record[name] == value for name, value in asked.items() if name in record)
+            for record in records
+            if all(record.get(name) == value for name, value in asked.items())
         ]
         return {place[1]: found[:LIST_LIMIT], "total": len(found)}
 

@@ -1,0 +1,94 @@
+"""The simulated world: equal calls give equal states, and failures change nothing."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadcrumbs.gateway.catalog import Catalog
+from breadcrumbs.gateway.worlds import LIST_LIMIT, ToolFailure, World
+
+Call = tuple[str, dict[str, Any]]
+keys = st.sampled_from(["tkt_1", "tkt_2", "tkt_3", "tkt_4", "tkt_9"])
+calls = st.lists(
+    st.tuples(st.just("create_ticket"), st.fixed_dictionaries({"title": st.text(max_size=4)}))
+    | st.tuples(
+        st.sampled_from(["close_ticket", "delete_ticket", "get_ticket"]),
+        st.fixed_dictionaries({"ticket_id": keys}),
+    )
+    | st.tuples(
+        st.just("add_ticket_note"), st.fixed_dictionaries({"ticket_id": keys, "text": st.text()})
+    ),
+    max_size=8,
+)
+
+
+def play(catalog: Catalog, script: list[Call]) -> tuple[World, list[Any]]:
+    world, results = World(catalog), []
+    for name, arguments in script:
+        try:
+            results.append(world.apply(catalog.tools[name], arguments))
+        except ToolFailure as failure:
+            results.append(str(failure))
+    return world, results
+
+
+@given(calls)
+def test_equal_calls_give_equal_states(desk: Catalog, script: list[Call]) -> None:
+    first, second = play(desk, script), play(desk, script)
+    assert first[1] == second[1]
+    assert first[0].state_hash() == second[0].state_hash()
+    assert World(desk).state_hash() == World(desk).state_hash()
+
+
+def test_each_effect_does_what_it_says(desk: Catalog) -> None:
+    world, results = play(
+        desk,
+        [
+            ("create_ticket", {"title": "Loud fan", "priority": "normal"}),
+            ("close_ticket", {"ticket_id": "tkt_1", "reason": "fixed"}),
+            ("add_ticket_note", {"ticket_id": "tkt_2", "text": "checked"}),
+            ("delete_ticket", {"ticket_id": "tkt_3"}),
+            ("get_ticket", {"ticket_id": "tkt_4"}),
+            ("list_tickets", {"status": "open"}),
+        ],
+    )
+    tickets = world.state()["desk.tickets"]
+    assert results[0] == {"ticket_id": "tkt_4", "status": "created"}
+    assert tickets["tkt_1"]["status"] == "closed"
+    assert tickets["tkt_1"]["reason"] == "fixed"
+    assert tickets["tkt_2"]["notes"] == [{"text": "checked"}]
+    assert "tkt_3" not in tickets
+    assert results[4]["title"] == "Loud fan"
+    assert results[5]["total"] == 1
+    assert World(desk).state()["desk.tickets"]["tkt_3"]
+
+
+def test_an_unknown_key_fails_and_changes_nothing(desk: Catalog) -> None:
+    world = World(desk)
+    before = world.state_hash()
+    with pytest.raises(ToolFailure, match="tkt_9"):
+        world.apply(desk.tools["close_ticket"], {"ticket_id": "tkt_9"})
+    assert world.state_hash() == before
+
+
+def test_lists_are_bounded_and_say_how_many_there_are(desk: Catalog) -> None:
+    script: list[Call] = [("create_ticket", {"title": str(n)}) for n in range(9)]
+    _, results = play(desk, [*script, ("list_tickets", {})])
+    assert len(results[-1]["tickets"]) == LIST_LIMIT
+    assert results[-1]["total"] == 12
+
+
+def test_a_name_is_not_used_again_after_a_delete(desk: Catalog) -> None:
+    create: Call = ("create_ticket", {"title": "x"})
+    _, results = play(desk, [create, ("delete_ticket", {"ticket_id": "tkt_4"}), create])
+    assert results[2]["ticket_id"] == "tkt_5"
+
+
+def test_results_are_copies(desk: Catalog) -> None:
+    world = World(desk)
+    before = world.state_hash()
+    world.apply(desk.tools["get_ticket"], {"ticket_id": "tkt_1"})["notes"].append("forged")
+    world.apply(desk.tools["list_tickets"], {})["tickets"][0]["notes"].append("forged")
+    assert world.state_hash() == before
