@@ -1,6 +1,8 @@
 """Catalog files: what loads, and what is refused with file and key named."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from breadcrumbs.gateway.identity import SeededIds
 from breadcrumbs.gateway.search import ToolIndex, stems
 from breadcrumbs.gateway.worlds import World
 
-FILLERS = {"string": "x", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+FILLERS = {"string": "x", "integer": 1, "number": 1, "boolean": True, "array": []}
 
 
 def test_specs_carry_risk_and_approval(desk: Catalog) -> None:
@@ -119,8 +121,10 @@ def test_ids_are_seeded_in_simulation_only() -> None:
     assert SeededIds(3).new("appr") != SeededIds(4).new("appr")
 
 
-def _filler(schema: dict[str, object]) -> object:
-    enum = schema.get("enum")
-    if isinstance(enum, list):
-        return enum[0]
-    return schema.get("minimum", FILLERS[str(schema["type"])])
+def _filler(schema: Mapping[str, Any]) -> Any:
+    """Something of the right shape; patterns and formats are not tried."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema["type"] == "object":
+        return {name: _filler(schema["properties"][name]) for name in schema.get("required", ())}
+    return schema.get("minimum", FILLERS[schema["type"]])
