@@ -1,0 +1,304 @@
+"""The data set on disk: one Parquet file per split, a card, and a manifest written last.
+
+A folder with a manifest is complete; one without is not, and is made anew. JSON columns are
+JSON text with the `datasets` library's `Json` features, so no `null` creeps into arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from breadcrumbs.data_gen.scenarios import Behaviour, Scenario, scenario_from_dict
+from breadcrumbs.data_gen.splits import SPLITS, Split
+from breadcrumbs.errors import DataError
+from breadcrumbs.messages import Message, messages_from_dicts
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+CARD = "README.md"
+AXES = ("behaviour", "split", "source", "domain", "tool")
+Source = Literal["oracle", "corrected"]
+_JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
+_TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One verified trajectory."""
+
+    id: str
+    scenario: Scenario
+    source: Source
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    meta: Mapping[str, Any]
+
+    @property
+    def split(self) -> Split:
+        """The split the row's tool belongs to."""
+        return self.scenario.split
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What is right at the decision point."""
+        return self.scenario.behaviour
+
+    @property
+    def twin(self) -> str:
+        """Shared by rows that belong in one batch; they lie next to each other."""
+        return self.scenario.twin
+
+    def to_record(self) -> dict[str, Any]:
+        """The row as plain values, one per column."""
+        scenario = self.scenario
+        return {
+            "id": self.id,
+            "split": scenario.split,
+            "behaviour": scenario.behaviour,
+            "domain": scenario.domain,
+            "tool": scenario.tool,
+            "twin": scenario.twin,
+            "source": self.source,
+            "scenario": scenario.to_dict(),
+            "messages": [message.to_dict() for message in self.messages],
+            "tools": [dict(tool) for tool in self.tools],
+            "meta": dict(self.meta),
+        }
+
+
+def load_rows(
+    folder: str | Path,
+    split: Split | None = None,
+    *,
+    behaviour: Behaviour | None = None,
+    source: Source | None = None,
+) -> list[Row]:
+    """Rows of a complete data set, in their stored (batch) order.
+
+    Raises:
+        DataError: the set is missing, incomplete, damaged, or has no such split.
+    """
+    manifest = read_manifest(folder)
+    wanted = [split] if split else list(SPLITS)
+    rows: list[Row] = []
+    for name in wanted:
+        if f"{name}.parquet" not in manifest["files"]:
+            raise DataError(f"{folder}: no split {name!r}; choose from {', '.join(SPLITS)}")
+        rows.extend(_read_split(Path(folder) / f"{name}.parquet"))
+    return [
+        row
+        for row in rows
+        if behaviour in (None, row.behaviour) and source in (None, row.source)
+    ]
+
+
+def load_scenarios(
+    folder: str | Path, split: Split, *, behaviour: Behaviour | None = None
+) -> list[Scenario]:
+    """The scenarios behind `load_rows`, in the same order.
+
+    Raises:
+        DataError: as `load_rows`.
+    """
+    return [row.scenario for row in load_rows(folder, split, behaviour=behaviour)]
+
+
+def read_manifest(folder: str | Path) -> dict[str, Any]:
+    """The manifest of a complete data set.
+
+    Raises:
+        DataError: there is none, or it cannot be read.
+    """
+    path = Path(folder) / MANIFEST
+    how = f"make it with: breadcrumbs generate --config configs/generate/demo.yaml --out {folder}"
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT:
+            raise DataError(f"{path}: format {manifest['format']!r} is not {FORMAT}; {how}")
+    except FileNotFoundError as error:
+        raise DataError(f"{folder}: no complete data set here; {how}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: unreadable manifest; delete the folder and {how}") from error
+    return manifest
+
+
+def counts(rows: Sequence[Row]) -> dict[str, Any]:
+    """How many rows there are in all and along every axis."""
+    records = [row.to_record() for row in rows]
+    along = {axis: dict(sorted(Counter(r[axis] for r in records).items())) for axis in AXES}
+    return {"trajectories": len(rows), **along}
+
+
+def already_complete(folder: Path, inputs_hash: str) -> bool:
+    """Whether the folder holds exactly this data set. An unfinished one does not count.
+
+    Raises:
+        DataError: the folder holds something else, which is left alone.
+    """
+    if not folder.exists():
+        return False
+    if not folder.is_dir():
+        raise DataError(f"{folder}: is a file; choose another --out")
+    if (folder / MANIFEST).exists():
+        if read_manifest(folder).get("inputs_hash") == inputs_hash:
+            return True
+        raise DataError(
+            f"{folder}: holds a data set made from another config; choose another --out or delete it"
+        )
+    ours = {MANIFEST, CARD, *(f"{split}.parquet" for split in SPLITS)}
+    foreign = sorted(p.name for p in folder.iterdir() if p.name not in ours)
+    if foreign:
+        raise DataError(f"{folder}: holds other files ({foreign[0]}); choose another --out")
+    return False
+
+
+def write_dataset(folder: Path, rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a whole set; it appears at `folder` complete or not at all. Returns the manifest.
+
+    Raises:
+        DataError: the place cannot be written.
+    """
+    with _staging(folder) as stage:
+        for split in SPLITS:
+            records = [row.to_record() for row in rows if row.split == split]
+            _write_parquet(stage / f"{split}.parquet", records)
+        files = {p.name: _digest(p) for p in sorted(stage.glob("*.parquet"))}
+        full = {"format": FORMAT, **manifest, "counts": counts(rows), "files": files}
+        (stage / CARD).write_text(card(full), encoding="utf-8")
+        text = json.dumps(full, indent=2, ensure_ascii=False) + "\n"
+        with (stage / MANIFEST).open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    return full
+
+
+@contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    """A folder beside the target that takes its name when the block ends well."""
+    stage = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(parents=True)
+        yield stage
+        if folder.exists():
+            shutil.rmtree(folder)
+        stage.replace(folder)
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot write the data set: {error.strerror or error}; free some space or"
+            " choose another --out"
+        ) from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def features() -> Any:
+    """The columns as `datasets.Features`; JSON columns hold any shape."""
+    from datasets import Features, Json, List, Value
+
+    columns: dict[str, Any] = {name: Value("string") for name in _TEXT_COLUMNS}
+    columns |= {"scenario": Json(), "messages": List(Json()), "tools": List(Json()), "meta": Json()}
+    return Features(columns)
+
+
+def _write_parquet(path: Path, records: list[dict[str, Any]]) -> None:
+    from datasets import Dataset, disable_progress_bars
+
+    disable_progress_bars()
+    ordered = {n: [r[n] for r in records] for n in (*_TEXT_COLUMNS, *_JSON_COLUMNS)}
+    Dataset.from_dict(ordered, features=features()).to_parquet(str(path))
+
+
+def _read_split(path: Path) -> Iterable[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        records = parquet.read_table(path, partitioning=None).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path}: damaged or missing; delete the folder and generate again") from error
+    for number, record in enumerate(records):
+        try:
+            yield _row(record)
+        except (DataError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: row {number}: {error}") from error
+
+
+def _row(record: Mapping[str, Any]) -> Row:
+    return Row(
+        id=record["id"],
+        scenario=scenario_from_dict(_json(record["scenario"])),
+        source=record["source"],
+        messages=tuple(messages_from_dicts([_json(m) for m in record["messages"]])),
+        tools=tuple(_json(tool) for tool in record["tools"]),
+        meta=_json(record["meta"]),
+    )
+
+
+def _json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _digest(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def card(manifest: Mapping[str, Any]) -> str:
+    """A dataset card: what the rows are, how they were made, what they may be used for."""
+    found = manifest["counts"]
+    configs = "\n".join(
+        f"      - split: {split}\n        path: {split}.parquet" for split in SPLITS
+    )
+    lines = [
+        f"| {axis} | {name} | {number} |"
+        for axis in ("split", "behaviour", "source", "domain")
+        for name, number in found[axis].items()
+    ]
+    dropped = manifest.get("dropped", {})
+    gone = "; ".join(f"{reason}: {number}" for reason, number in dropped.items()) or "none"
+    return f"""---
+license: apache-2.0
+language: [en]
+task_categories: [text-generation]
+tags: [tool-use, synthetic]
+configs:
+  - config_name: default
+    data_files:
+{configs}
+---
+
+# Tool-gateway trajectories: act, ask, or decline
+
+{found["trajectories"]} short conversations in which an assistant searches a tool catalog, reads
+a schema and then does what is right: call the tool, ask for the one value that is missing, or
+say that no such tool exists. Every row was run against a simulated gateway and replayed from
+scratch with equal state and equal approvals. No model wrote or judged a row.
+
+Each row has `messages` (arguments as objects), `tools` (the three gateway tools), `behaviour`,
+`twin` (rows that differ in one fact share it and lie next to each other), `source`
+(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed), and
+`scenario`, the hidden ground truth. Row order in `train` is meant as batch order.
+
+| axis | value | rows |
+| --- | --- | --- |
+{chr(10).join(lines)}
+
+Tools of `held_out_tools` and the domain of `held_out_domain` appear nowhere in `train`, not
+even as search hits. Rows dropped while making the set, by reason: {gone}.
+
+English only, one request per conversation, values said almost verbatim: a model trained on
+these rows learns when to act, not how people really talk. All names and addresses are invented.
+"""

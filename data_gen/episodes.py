@@ -1,0 +1,230 @@
+"""Scenario in, executed episode out: the real loop and the real gateway, scripted policies.
+
+The oracle knows the scenario's ground truth and always takes the right turn. Nothing here
+takes turns itself; `breadcrumbs.loop` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
+from breadcrumbs.data_gen.values import words
+from breadcrumbs.events import Done, Event
+from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.gateway import (
+    GatewaySession,
+    GatewaySettings,
+    Principal,
+    SimulatedGateway,
+    simulated_gateway,
+)
+from breadcrumbs.gateway.identity import SeededIds
+from breadcrumbs.loop import LoopSettings, run
+from breadcrumbs.messages import Message, ToolCall, compact_json
+from breadcrumbs.radar import Radar
+from breadcrumbs.turns import Policy, Turn
+
+REPORTS = {
+    "create": "Done. The {noun} was created as {key}.",
+    "update": "Done. {key} was updated.",
+    "delete": "Done. {key} was deleted.",
+    "append": "Done. It was added to {key}.",
+}
+
+
+class OraclePolicy:
+    """Search, disclose, then the right turn of the scenario, then one sentence of report."""
+
+    def __init__(self, scenario: Scenario, spec: ToolSpec) -> None:
+        self.scenario = scenario
+        self.spec = spec
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncIterator[str | Turn]:
+        """The next right turn, decided by the last gateway payload."""
+        turn = self.turn(messages)
+        if turn.text:
+            yield turn.text
+        yield turn
+
+    def turn(self, messages: Sequence[Message]) -> Turn:
+        """The same, without streaming."""
+        scenario = self.scenario
+        payload = last_payload(messages)
+        layer = payload.get("layer")
+        if layer is None:
+            return self._call(messages, "search_tool_catalog", {"query": scenario.search_query})
+        if layer == "1_catalog" and scenario.behaviour == "decline":
+            return Turn(scenario.reply)
+        if layer == "1_catalog":
+            return self._call(messages, "get_tool_schema", {"tool_names": [scenario.tool]})
+        if layer == "2_schema_disclosure" and scenario.behaviour == "clarify":
+            return Turn(scenario.question)
+        if layer == "2_schema_disclosure":
+            arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}
+            return self._call(messages, "execute_tool", arguments)
+        return Turn(report(self.spec, scenario, payload))
+
+    def _call(self, messages: Sequence[Message], name: str, arguments: dict[str, Any]) -> Turn:
+        number = 1 + sum(len(message.tool_calls) for message in messages)
+        return Turn("", (ToolCall(f"call_{number}", name, arguments),))
+
+
+def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
+    """The last gateway payload of a conversation; empty where there is none."""
+    for message in reversed(messages):
+        if message.role == "tool":
+            payload = json.loads(message.content)
+            return payload if isinstance(payload, dict) else {}
+    return {}
+
+
+def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> str:
+    """One honest sentence on what the gateway answered."""
+    status = payload.get("status")
+    name = words(spec.name)
+    if status == "approval_required":
+        return f"The request to {name} waits for approval; it has not run yet."
+    if status == "denied":
+        return f"The request to {name} was denied, so nothing was changed."
+    if status != "done":
+        return f"The request to {name} did not succeed: {payload.get('reason', status)}."
+    return _done_report(spec, scenario, payload.get("result"))
+
+
+def _done_report(spec: ToolSpec, scenario: Scenario, result: Any) -> str:
+    effect = spec.effect
+    fields = result if isinstance(result, dict) else {}
+    if effect is None:
+        return f"Done: {words(spec.name)}."
+    if effect.op == "list":
+        records = next((v for v in fields.values() if isinstance(v, list)), [])
+        return f"I found {len(records)} in {words(effect.collection)}."
+    if effect.op == "get":
+        return f"Here it is: {_facts(fields)}."
+    named = scenario.gold_arguments.get(effect.key_argument or "")
+    key = named if named is not None else next(iter(fields.values()), "it")
+    noun = words(effect.collection).removesuffix("s")
+    return REPORTS[effect.op].format(noun=noun, key=key)
+
+
+def _facts(fields: Mapping[str, Any], limit: int = 3) -> str:
+    inner = next((v for v in fields.values() if isinstance(v, dict)), fields)
+    facts = [f"{words(k)} {v}" for k, v in inner.items() if isinstance(v, str | int | float)]
+    return ", ".join(facts[:limit]) or "nothing stored"
+
+
+class ScriptedApprover:
+    """Decides as the scenario says. Lives here so that nothing served can reach it."""
+
+    def __init__(self, plan: ApprovalPlan) -> None:
+        self.plan = plan
+
+    async def decide(self, card: Any) -> bool | None:
+        """True, False, or None for a decision that does not come in time."""
+        return {"approve": True, "deny": False, "wait": None}[self.plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What one run left behind."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    events: tuple[Event, ...]
+    calls: tuple[str, ...]
+    """Names of the meta-tools the gateway logged, in order."""
+    state_hash: str
+    queue: tuple[tuple[str, str, str], ...]
+    """The approval journal: tool, stored arguments as JSON, state; in order of holding."""
+
+    @property
+    def outcome(self) -> str:
+        """Why the loop ended."""
+        last = self.events[-1]
+        return last.reason if isinstance(last, Done) else "unfinished"
+
+
+def opening(scenario: Scenario) -> list[Message]:
+    """The conversation before the first turn."""
+    return [Message("system", scenario.system_prompt), Message("user", scenario.request)]
+
+
+def open_gateway(
+    scenario: Scenario, catalog: Catalog, settings: GatewaySettings
+) -> tuple[SimulatedGateway, GatewaySession]:
+    """A fresh gateway and world for a scenario; its hidden tools are not in the catalog."""
+    shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
+    simulated = simulated_gateway(shown, seed=scenario.seed, settings=settings)
+    spec = catalog.tool(scenario.tool)
+    principal = Principal(roles=spec.allow[:1]) if spec is not None else Principal()
+    return simulated, simulated.gateway.session(principal)
+
+
+async def run_episode(
+    scenario: Scenario,
+    catalog: Catalog,
+    settings: GatewaySettings,
+    policy: Policy,
+    *,
+    loop_settings: LoopSettings | None = None,
+    radar: Radar | None = None,
+) -> Episode:
+    """Run a policy on a scenario from scratch, to the end."""
+    simulated, session = open_gateway(scenario, catalog, settings)
+    conversation = opening(scenario)
+    events = await run(
+        policy,
+        session,
+        conversation,
+        settings=loop_settings or LoopSettings(nudge=False),
+        radar=radar or Radar(),
+        approver=ScriptedApprover(scenario.approval),
+        ids=SeededIds(scenario.seed),
+    )
+    return Episode(
+        messages=tuple(conversation),
+        tools=tuple(session.tools),
+        events=tuple(events),
+        calls=tuple(entry.name for entry in session.log),
+        state_hash=simulated.world.state_hash(),
+        queue=queue_of(simulated),
+    )
+
+
+def queue_of(simulated: SimulatedGateway) -> tuple[tuple[str, str, str], ...]:
+    """The journal without ids and times: what was held, with which arguments, in which state."""
+    return tuple(
+        (card.tool, compact_json(card.arguments), card.state)
+        for card in simulated.gateway.journal.rows()
+    )
+
+
+async def gold_prefix(
+    scenario: Scenario, catalog: Catalog, settings: GatewaySettings
+) -> tuple[list[Message], list[Mapping[str, Any]], GatewaySession]:
+    """The conversation up to the decision point, its tools, and the live session behind it.
+
+    The oracle's turns are taken by the loop: search, then disclosure (search only for
+    `decline`). `catalog` is the split's own.
+    """
+    _, session = open_gateway(scenario, catalog, settings)
+    spec = catalog.tool(scenario.tool)
+    assert spec is not None
+    conversation = opening(scenario)
+    rounds = 1 if scenario.behaviour == "decline" else 2
+    await run(
+        OraclePolicy(scenario, spec),
+        session,
+        conversation,
+        settings=LoopSettings(nudge=False, max_rounds=rounds),
+        radar=Radar(),
+        approver=None,
+        ids=SeededIds(scenario.seed),
+    )
+    return conversation, list(session.tools), session

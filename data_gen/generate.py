@@ -1,0 +1,335 @@
+"""The whole generation: config in, verified data set on disk out.
+
+One asyncio loop runs every episode. The order of work is fixed by the config, so the same
+config gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked
+
+from breadcrumbs import __version__
+from breadcrumbs.config import STRICT, to_dict
+from breadcrumbs.data_gen import scenarios
+from breadcrumbs.data_gen.correction import Correction, correct
+from breadcrumbs.data_gen.dataset import Row, already_complete, read_manifest, write_dataset
+from breadcrumbs.data_gen.dataset import Source as RowSource
+from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
+from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
+from breadcrumbs.data_gen.splits import Split, Splits, make_splits
+from breadcrumbs.data_gen.verify import Verifier, duplicate_key
+from breadcrumbs.errors import CatalogError, DataError
+from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
+from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.gateway.search import ToolIndex
+from breadcrumbs.progress import Report
+
+ATTEMPTS = 8
+"""Draws per place before the place is given up."""
+
+
+@checked(config=STRICT)
+class Amount:
+    """How many scenarios a split gets."""
+
+    pairs: int = Field(ge=0)
+    """Dispatch and clarify twins."""
+    declines: int = Field(default=0, ge=0)
+    singles: int = Field(default=0, ge=0)
+    """Dispatch scenarios of tools that cannot lack a required argument."""
+
+
+@checked(config=STRICT)
+class GenerateConfig:
+    """What to generate. Same values, same catalog and hints: same bytes."""
+
+    held_out_tools: tuple[str, ...]
+    held_out_domain: str
+    train: Amount
+    eval_tools: Amount
+    """Scenarios on held-out tools."""
+    eval_domain: Amount
+    """Scenarios on the held-out domain."""
+    seed: int = 1
+    catalogs: tuple[str, ...] = ()
+    """Catalog files; none means those that ship."""
+    hints: tuple[str, ...] = ()
+    """Hint files; none means those that ship."""
+    optional_share: float = Field(default=0.4, ge=0, le=1)
+    """Chance that an optional argument is said."""
+    corrected_share: float = Field(default=0.15, ge=0, le=1)
+    """Share of training dispatch rows that come from a nudged, corrected episode."""
+    waiting_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of training writes whose approval does not come in time."""
+    denied_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of training writes that are denied."""
+    max_hits: int = Field(default=2, ge=1, le=20)
+    """Search hits the gateway shows."""
+
+
+def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, Any]:
+    """Make the data set in `out` unless it is there already; returns its manifest.
+
+    Raises:
+        ConfigError: held-out lists do not fit the catalog.
+        CatalogError: catalog and hints do not fit each other.
+        DataError: `out` holds something else, cannot be written, or too few rows can be made.
+    """
+    catalog = load_catalog(config.catalogs or None)
+    hints = load_hints(config.hints or None)
+    digest = _inputs_hash(config, catalog, hints)
+    if already_complete(out, digest):
+        progress(1, 1, "already done")
+        return read_manifest(out)
+    faults = check_hints(hints, catalog)
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise CatalogError(f"hints: {faults[0]}{more}")
+    splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
+    rows, dropped = asyncio.run(_make_rows(config, splits, hints, progress))
+    manifest = {
+        "inputs_hash": digest,
+        "version": __version__,
+        "config": to_dict(config),
+        "tools": {split: splits.tools(split) for split in _amounts(config)},
+        "dropped": dict(sorted(dropped.items())),
+    }
+    return write_dataset(out, rows, manifest)
+
+
+def _inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    parts = [__version__, json.dumps(to_dict(config), sort_keys=True), repr(sorted(hints.items()))]
+    parts += [repr(catalog.tool(name)) for name in catalog.names()]
+    parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _amounts(config: GenerateConfig) -> dict[Split, Amount]:
+    return {
+        "train": config.train,
+        "held_out_tools": config.eval_tools,
+        "held_out_domain": config.eval_domain,
+    }
+
+
+def planned_rows(config: GenerateConfig) -> int:
+    """How many rows a config asks for."""
+    amounts = _amounts(config).values()
+    return sum(2 * amount.pairs + amount.declines + amount.singles for amount in amounts)
+
+
+async def _make_rows(
+    config: GenerateConfig, splits: Splits, hints: Mapping[str, ToolHint], progress: Report
+) -> tuple[list[Row], Counter[str]]:
+    dropped: Counter[str] = Counter()
+    rows: list[Row] = []
+    seen: set[str] = set()
+    total = planned_rows(config)
+    for split, amount in _amounts(config).items():
+
+        def step(done: int, split: Split = split, before: int = len(rows)) -> None:
+            progress(before + done, total, split)
+
+        maker = _Maker(config, split, splits.catalog_for(split), hints, dropped, seen, step)
+        rows.extend(await maker.rows(splits.tools(split), amount))
+    return rows, dropped
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Makes the rows of one split, in batch order."""
+
+    config: GenerateConfig
+    split: Split
+    catalog: Catalog
+    hints: Mapping[str, ToolHint]
+    dropped: Counter[str]
+    seen: set[str]
+    step: Callable[[int], None]
+    index: ToolIndex = field(init=False)
+    verifier: Verifier = field(init=False)
+    recipe: Recipe = field(init=False)
+    made: int = 0
+    corrections: int = 0
+
+    def __post_init__(self) -> None:
+        training = self.split == "train"
+        self.index = ToolIndex(self.catalog)
+        self.verifier = Verifier(self.catalog, GatewaySettings(max_hits=self.config.max_hits))
+        self.recipe = Recipe(
+            optional_share=self.config.optional_share,
+            max_hits=self.config.max_hits,
+            waiting_share=self.config.waiting_share if training else 0.0,
+            denied_share=self.config.denied_share if training else 0.0,
+        )
+
+    async def rows(self, tools: Sequence[str], amount: Amount) -> list[Row]:
+        """Twins next to each other; declines two by two and singles two by two among them."""
+        specs = [self._spec(name) for name in tools]
+        askable = [s for s in specs if droppable(s, self.hints[s.name])]
+        silent = [s for s in specs if s not in askable] or specs
+        blueprints: list[Blueprint] = []
+        pairs = await self._collect(askable, amount.pairs, "pair", blueprints)
+        singles = await self._collect(silent, amount.singles, "single", blueprints)
+        declines = await self._declines(blueprints, amount.declines)
+        extras = _by_two([*declines, *(row for batch in singles for row in batch)])
+        return [row for batch in spread(pairs, extras) for row in batch]
+
+    async def _collect(
+        self, specs: Sequence[ToolSpec], count: int, kind: str, blueprints: list[Blueprint]
+    ) -> list[list[Row]]:
+        """`count` places, tools in turn, so that every tool and argument has its share."""
+        batches: list[list[Row]] = []
+        place = 0
+        while len(batches) < count:
+            if not specs or place >= ATTEMPTS * count:
+                raise DataError(
+                    f"{self.split}: only {len(batches)} of {count} {kind}s can be made, dropped:"
+                    f" {dict(self.dropped)}; ask for fewer or add tools and hint values"
+                )
+            spec = self._in_turn(specs, place)
+            drop = self._drop(spec, place // len(specs)) if kind == "pair" else None
+            batch = await self._place(spec, drop, f"{self.split}-{kind}-{place:04d}", blueprints)
+            if batch:
+                batches.append(batch)
+            place += 1
+        return batches
+
+    def _in_turn(self, specs: Sequence[ToolSpec], place: int) -> ToolSpec:
+        """Every tool once a round, each round in another order."""
+        rounds, position = divmod(place, len(specs))
+        order = list(range(len(specs)))
+        random.Random(f"{self.config.seed}/{self.split}/{rounds}").shuffle(order)
+        return specs[order[position]]
+
+    def _drop(self, spec: ToolSpec, rounds: int) -> str:
+        """Required arguments in turn, each tool starting at another one."""
+        names = droppable(spec, self.hints[spec.name])
+        start = random.Random(f"{self.config.seed}/{spec.name}").randrange(len(names))
+        return names[(start + rounds) % len(names)]
+
+    async def _place(
+        self, spec: ToolSpec, drop: str | None, key: str, blueprints: list[Blueprint]
+    ) -> list[Row]:
+        for attempt in range(ATTEMPTS):
+            drawn = self._draw(spec, drop, f"{key}-{attempt}" if attempt else key)
+            if isinstance(drawn, Dropped):
+                self.dropped[drawn.reason] += 1
+                continue
+            twins = [scenarios.dispatch(drawn)]
+            if drop is not None:
+                twins.append(scenarios.clarify(drawn))
+            batch = await self._verified(twins)
+            if batch:
+                blueprints.append(drawn)
+                return batch
+        return []
+
+    def _draw(self, spec: ToolSpec, drop: str | None, key: str) -> Blueprint | Dropped:
+        hint = self.hints[spec.name]
+        return scenarios.make_blueprint(
+            key,
+            self.split,
+            spec,
+            hint,
+            self.catalog,
+            self.index,
+            self.recipe,
+            seed=self.config.seed,
+            drop=drop,
+        )
+
+    async def _declines(self, blueprints: Sequence[Blueprint], count: int) -> list[Row]:
+        """Requests from all over the split, their tools taken out of the catalog."""
+        rows: list[Row] = []
+        order = list(range(len(blueprints)))
+        random.Random(f"{self.config.seed}/{self.split}/decline").shuffle(order)
+        for position in order:
+            if len(rows) == count:
+                break
+            twin = scenarios.decline(
+                blueprints[position], self.catalog, self.index, self.config.max_hits
+            )
+            rows.extend(await self._verified([twin]))
+        if len(rows) < count:
+            raise DataError(f"{self.split}: only {len(rows)} of {count} declines can be made")
+        return rows
+
+    async def _verified(self, twins: Sequence[Scenario]) -> list[Row]:
+        """Rows for all twins, or none: one bad twin drops its partner as well."""
+        batch: list[Row] = []
+        for scenario in twins:
+            key = duplicate_key(scenario)
+            if key in self.seen:
+                self.dropped["duplicate"] += 1
+                return []
+            row = await self._row(scenario)
+            if row is None:
+                return []
+            batch.append(row)
+        self.seen.update(duplicate_key(scenario) for scenario in twins)
+        self.made += len(batch)
+        self.step(self.made)
+        return batch
+
+    async def _row(self, scenario: Scenario) -> Row | None:
+        episode, source, meta = await self._episode(scenario)
+        reason = await self.verifier.reason(scenario, episode, self.hints[scenario.tool])
+        if reason is not None:
+            self.dropped[reason] += 1
+            return None
+        meta |= {
+            "outcome": episode.outcome,
+            "state_hash": episode.state_hash,
+            "queue": [list(entry) for entry in episode.queue],
+            "seed": scenario.seed,
+        }
+        return Row(scenario.id, scenario, source, episode.messages, episode.tools, meta)
+
+    async def _episode(self, scenario: Scenario) -> tuple[Episode, RowSource, dict[str, Any]]:
+        """Oracle or corrected; a stall the radar misses is counted and replaced by the oracle."""
+        spec, hint = self._spec(scenario.tool), self.hints[scenario.tool]
+        settings = self.verifier.settings
+        if self._correct_next(scenario):
+            result = await correct(scenario, spec, hint, self.catalog, settings)
+            if isinstance(result, Correction):
+                return result.episode, "corrected", {"stall": result.kind}
+            self.dropped[result] += 1
+        policy = OraclePolicy(scenario, spec)
+        return await run_episode(scenario, self.catalog, settings, policy), "oracle", {}
+
+    def _correct_next(self, scenario: Scenario) -> bool:
+        """Spread corrections evenly over the training dispatch rows."""
+        if self.split != "train" or scenario.behaviour != "dispatch":
+            return False
+        before = self.corrections * self.config.corrected_share
+        self.corrections += 1
+        return int(before + self.config.corrected_share) > int(before)
+
+    def _spec(self, name: str) -> ToolSpec:
+        spec = self.catalog.tool(name)
+        assert spec is not None
+        return spec
+
+
+def spread(batches: Sequence[list[Row]], extras: Sequence[list[Row]]) -> list[list[Row]]:
+    """All batches in order, with the extra ones at even distances among them."""
+    placed = [((i + 0.5) / len(batches), 0, batch) for i, batch in enumerate(batches)]
+    placed += [((i + 0.5) / len(extras), 1, batch) for i, batch in enumerate(extras)]
+    return [batch for _, _, batch in sorted(placed, key=lambda item: item[:2])]
+
+
+def _by_two(rows: Sequence[Row]) -> list[list[Row]]:
+    return [list(rows[i : i + 2]) for i in range(0, len(rows), 2)]

@@ -1,0 +1,193 @@
+"""Questions in both directions: wording one for a missing argument, and finding out which
+parameters a text asks for.
+
+The matcher knows parameter names, labels, aliases and types. It judges what is asked, never
+whether asking is right.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.values import words
+from breadcrumbs.gateway.catalog import ToolSpec
+
+FRAMES = (
+    "{q}",
+    "{q}",
+    "{q}",
+    "Sure. {q}",
+    "Happy to. {q}",
+    "One detail is missing. {q}",
+    "I need one more detail. {q}",
+    "Before I can do this: {q}",
+)
+
+_AUX = r"(?:should|shall|is|are|was|do|does|did|would|will|can|could|must|may|has|have)"
+_WH = r"(?:which|what|whose|who|whom|when|where|how)"
+_PREPOSITION = re.compile(r"\b(?:of|for|on|in|to|at|from|with|under|by|about)\b")
+_SENTENCE = re.compile(r"(?<=[.?!])\s+|\n+")
+_QUOTED = re.compile(r"(?<!\w)(?:'[^']*'|\"[^\"]*\"|`[^`]*`|“[^”]*”)(?!\w)")
+_CUE = re.compile(
+    r"\b(?:please|tell me|let me know|provide|specify|supply|give me|share|need|missing|"
+    r"require|requires|required|clarify|confirm|enter|indicate|state|choose|pick|missing|lacks?)\b"
+)
+_PERMISSION = re.compile(
+    r"\b(?:would you like (?:me )?to|(?:shall|should|may|can) i\b|do you want me to|"
+    r"want me to|ok(?:ay)? to|is (?:that|this|it) (?:ok|okay|correct|right|fine)|ready to|"
+    r"like to proceed|go ahead)"
+)
+_FOLLOWING = re.compile(r"(?:following|these)\b|:\s*$")
+_NEXT_QUESTION = re.compile(rf"[,;]?\s+(?:and|or|also)\s+(?={_WH}\b)|;\s*")
+_STOP = frozenset(
+    "a an and are as at be by do for from in is it of on or the this that to what which with you"
+    " your value please provide need".split()
+)
+_TYPE_CUES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"\bwhen\b|\bwhat (?:date|day|time)\b|\bwhich (?:date|day|time)\b", ("date-time", "date", "time")),
+    (r"\bhow (?:long|many)\b", ("integer",)),
+    (r"\bhow much\b|\bwhat amount\b", ("number", "integer")),
+    (r"\bwho(?:m|se)?\b|\bemail\b|\be-mail\b", ("email",)),
+)
+
+
+def question_for(hint: ToolHint, missing: Sequence[str], rng: random.Random) -> str:
+    """A short question for exactly the missing arguments, in a drawn wording."""
+    asks = [rng.choice(hint.arguments[name].questions) for name in missing]
+    joined = " ".join(asks)
+    return rng.choice(FRAMES).format(q=joined)
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    parameter: str
+    words: tuple[str, ...]
+    rank: int
+
+
+def asked_parameters(
+    text: str, spec: ToolSpec, hint: ToolHint | None = None
+) -> tuple[str, ...]:
+    """Names of the parameters `text` asks the user for, in schema order.
+
+    A plain question for permission ("shall I go ahead?") asks for none. Quoted values are
+    not looked at. Same text, same answer; no model is involved.
+    """
+    phrases = _phrases(spec, hint)
+    found: set[str] = set()
+    for part in _asking_parts(text):
+        found.update(_asked_in(part, spec, phrases))
+    return tuple(name for name in spec.input_schema.get("properties", {}) if name in found)
+
+
+def _asking_parts(text: str) -> Iterator[str]:
+    """The clauses of a text that ask for something, lower case, values in quotes removed."""
+    listing = False
+    for raw in _SENTENCE.split(_QUOTED.sub(" ", text)):
+        sentence = raw.strip().lower().replace("’", "'")
+        if not sentence:
+            continue
+        asks = sentence.endswith("?") or bool(_CUE.search(sentence))
+        if asks and not _PERMISSION.search(sentence):
+            yield from (part for part in _NEXT_QUESTION.split(sentence) if part.strip())
+        elif listing:
+            yield sentence
+        if asks and _FOLLOWING.search(sentence):
+            listing = True
+
+
+def _asked_in(part: str, spec: ToolSpec, phrases: Sequence[_Phrase]) -> list[str]:
+    pieces = _pieces(part)
+    for piece in pieces[:-1]:
+        hits = _match(piece, phrases)
+        if hits:
+            return hits
+    return _by_type(part, spec) or _match(pieces[-1], phrases)
+
+
+def _pieces(part: str) -> list[str]:
+    """Where the asked-for thing can stand, likeliest first; the whole part comes last."""
+    wh = re.search(rf"\b{_WH}\b.*?(?=\b{_AUX}\b|'s\b|\?|$)", part)
+    if wh is None:
+        return [*_listed(part), part]
+    rest = part[wh.end() :]
+    head = _PREPOSITION.split(wh.group())[0] if re.match(r"how|when", wh.group()) else wh.group()
+    predicate = re.search(r"\bbe\s+(.+)$", rest)
+    subject = _PREPOSITION.split(rest)[0]
+    inner = [head, predicate.group(1) if predicate else "", subject]
+    return [piece for piece in inner if piece.strip()] + [part]
+
+
+def _listed(part: str) -> list[str]:
+    """ "the title of the event and its start": each listed thing up to its preposition."""
+    items = re.split(r",|\band\b|\bor\b", part)
+    heads = [_PREPOSITION.split(item)[0] for item in items]
+    return [" , ".join(heads)]
+
+
+def _match(piece: str, phrases: Sequence[_Phrase]) -> list[str]:
+    """Parameters named in a piece; longer phrases win, and each word serves one of them."""
+    tokens = [_stem(token) for token in re.findall(r"[a-z0-9]+", words(piece))]
+    spans: list[tuple[int, int, int, str]] = []
+    for phrase in phrases:
+        size = len(phrase.words)
+        for start in range(len(tokens) - size + 1):
+            if tuple(tokens[start : start + size]) == phrase.words:
+                spans.append((-size, phrase.rank, start, phrase.parameter))
+    taken: set[int] = set()
+    hits: list[str] = []
+    for negative, _, start, parameter in sorted(spans):
+        span = range(start, start - negative)
+        if taken.isdisjoint(span):
+            taken.update(span)
+            if parameter not in hits:
+                hits.append(parameter)
+    return hits
+
+
+def _by_type(part: str, spec: ToolSpec) -> list[str]:
+    """The one parameter whose type fits the question word; required ones first."""
+    properties = spec.input_schema.get("properties", {})
+    required = spec.input_schema.get("required", ())
+    for pattern, kinds in _TYPE_CUES:
+        if not re.search(pattern, part):
+            continue
+        for pool in ([n for n in properties if n in required], list(properties)):
+            fits = [name for name in pool if _kind(properties[name]) in kinds]
+            if len(fits) == 1:
+                return fits
+    return []
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    inner = schema.get("items", schema) if schema.get("type") == "array" else schema
+    return str(inner.get("format") or inner.get("type") or "")
+
+
+def _phrases(spec: ToolSpec, hint: ToolHint | None) -> list[_Phrase]:
+    required = spec.input_schema.get("required", ())
+    phrases = []
+    for order, name in enumerate(spec.input_schema.get("properties", {})):
+        rank = order if name in required else order + 100
+        for text in _names(name, hint):
+            tokens = tuple(_stem(t) for t in re.findall(r"[a-z0-9]+", words(text.lower())))
+            if tokens and not all(token in _STOP for token in tokens):
+                phrases.append(_Phrase(name, tokens, rank))
+    return phrases
+
+
+def _names(name: str, hint: ToolHint | None) -> Iterable[str]:
+    yield name
+    argument = hint.arguments.get(name) if hint is not None else None
+    if argument is not None:
+        yield argument.label
+        yield from argument.aliases
+
+
+def _stem(token: str) -> str:
+    return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token

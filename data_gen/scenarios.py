@@ -1,0 +1,401 @@
+"""Blueprints and the twins made from them.
+
+A blueprint is a tool, gold argument values and a request plan. Its twins share everything but
+one fact: all said (`dispatch`), one required argument unsaid (`clarify`), tool not in the
+catalog (`decline`). (seed, split, index) fixes a blueprint to the byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from breadcrumbs import prompts
+from breadcrumbs.data_gen.grounding import absent, normalise
+from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
+from breadcrumbs.data_gen.questions import question_for
+from breadcrumbs.data_gen.requests import RequestPlan, plan_request
+from breadcrumbs.data_gen.splits import Split, argument_kind
+from breadcrumbs.data_gen.values import draw, spoken
+from breadcrumbs.errors import DataError
+from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.search import ToolIndex
+
+Behaviour = Literal["dispatch", "clarify", "decline"]
+ApprovalPlan = Literal["approve", "deny", "wait"]
+
+FIRST_DAY = datetime(2026, 1, 5)
+DECOY_SHARE = 0.75
+"""How often an optional argument of the missing one's kind is said, so that it could mislead."""
+DECLINES = (
+    "I cannot {do}: there is no tool for that here.",
+    "There is no tool here to {do}, so I cannot do that.",
+    "Sorry, no tool here can {do}.",
+    "I looked, but there is no tool to {do} here.",
+)
+PLAIN_DECLINES = (
+    "There is no tool here for that, so I cannot do it.",
+    "Sorry, no tool here can do that.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One request with its hidden ground truth."""
+
+    id: str
+    blueprint: str
+    twin: str
+    """Shared by the rows that belong in one batch."""
+    split: Split
+    domain: str
+    tool: str
+    behaviour: Behaviour
+    request: str
+    system_prompt: str
+    now: str
+    seed: int
+    search_query: str
+    gold_arguments: dict[str, Any]
+    """What the right call passes; defaults are left out. For `clarify`, what is known."""
+    missing: tuple[str, ...] = ()
+    withheld: dict[str, Any] = field(default_factory=dict)
+    """What a user would answer for each missing argument."""
+    question: str = ""
+    reply: str = ""
+    """The right text of a `decline`."""
+    composed: dict[str, Composed] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    hidden_tools: tuple[str, ...] = ()
+    approval: ApprovalPlan = "approve"
+    decoy: bool = False
+    """Whether an argument of the missing one's kind is said."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dataclasses.asdict(self)
+
+
+def scenario_from_dict(data: Mapping[str, Any]) -> Scenario:
+    """Read `Scenario.to_dict` back.
+
+    Raises:
+        DataError: a key is missing or unknown.
+    """
+    body = dict(data)
+    try:
+        body["missing"] = tuple(body["missing"])
+        body["hidden_tools"] = tuple(body["hidden_tools"])
+        body["composed"] = {k: _composed(v) for k, v in body["composed"].items()}
+        return Scenario(**body)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"scenario {body.get('id', '?')}: {error}; regenerate the data") from error
+
+
+def _composed(data: Mapping[str, Any]) -> Composed:
+    return Composed(data["write"], tuple(data["must"]), tuple(data["must_not"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What the twins share."""
+
+    id: str
+    split: Split
+    spec: ToolSpec
+    hint: ToolHint
+    said: dict[str, Any]
+    topic: Topic | None
+    plan: RequestPlan
+    drop: str | None
+    """The required argument the clarify twin leaves out."""
+    search_query: str
+    system_prompt: str
+    now: str
+    seed: int
+    question: str
+    reply: str
+    approval: ApprovalPlan
+    decoy: bool
+
+    @property
+    def gold(self) -> dict[str, Any]:
+        """All arguments of the right call, in schema order."""
+        composed = {n: c.write for n, c in self.topic.compose.items()} if self.topic else {}
+        known = {**self.said, **composed}
+        return {name: known[name] for name in self.spec.input_schema["properties"] if name in known}
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Why a blueprint could not be used; counted, never silent."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The shares and limits blueprints are drawn with."""
+
+    optional_share: float = 0.4
+    max_hits: int = 2
+    waiting_share: float = 0.0
+    denied_share: float = 0.0
+
+
+def droppable(spec: ToolSpec, hint: ToolHint) -> list[str]:
+    """Required arguments whose absence leaves only a question: no default, not worded."""
+    properties = spec.input_schema.get("properties", {})
+    required = spec.input_schema.get("required", ())
+    return [n for n in required if n not in hint.composed and "default" not in properties[n]]
+
+
+def make_blueprint(
+    key: str,
+    split: Split,
+    spec: ToolSpec,
+    hint: ToolHint,
+    catalog: Catalog,
+    index: ToolIndex,
+    recipe: Recipe,
+    *,
+    seed: int,
+    drop: str | None,
+) -> Blueprint | Dropped:
+    """Draw one blueprint; `key` and `seed` fix it. `index` searches the split's own catalog."""
+    rng = random.Random(f"{seed}/{key}")
+    moment = _moment(rng)
+    topic = rng.choice(hint.topics) if hint.topics else None
+    names = _said_names(spec, hint, topic, drop, recipe, rng)
+    said = _draw_values(names, spec, hint, catalog, moment, rng)
+    if said is None:
+        return Dropped("two arguments share a value")
+    query = _query(spec, hint, index, recipe.max_hits, rng)
+    if query is None:
+        return Dropped("search misses the tool")
+    now = moment.strftime("%Y-%m-%dT%H:%M")
+    prompt = _system_prompt(now, rng)
+    held_out = split != "train"
+    plan = plan_request(
+        hint, said, spec.input_schema["properties"], topic, rng, held_out=held_out
+    )
+    if drop is not None:
+        texts = (plan.say((drop,)), prompt, now)
+        if not absent(spec, drop, said[drop], texts, hint.arguments[drop]):
+            return Dropped("the dropped value is still said")
+    return Blueprint(
+        id=key,
+        split=split,
+        spec=spec,
+        hint=hint,
+        said=said,
+        topic=topic,
+        plan=plan,
+        drop=drop,
+        search_query=query,
+        system_prompt=prompt,
+        now=now,
+        seed=rng.randrange(2**31),
+        question=question_for(hint, (drop,), rng) if drop else "",
+        reply=_decline(hint, plan, rng),
+        approval=_approval(spec, recipe, rng),
+        decoy=drop is not None and bool(_decoys(spec, drop, said)),
+    )
+
+
+def dispatch(blueprint: Blueprint) -> Scenario:
+    """The twin in which everything needed is said."""
+    return _scenario(blueprint, "dispatch", blueprint.plan.say(), blueprint.gold)
+
+
+def clarify(blueprint: Blueprint) -> Scenario:
+    """The twin in which one required argument is said nowhere."""
+    missing = blueprint.drop
+    assert missing is not None
+    known = {name: value for name, value in blueprint.gold.items() if name != missing}
+    request = blueprint.plan.say((missing,))
+    twin = _scenario(blueprint, "clarify", request, known)
+    return dataclasses.replace(
+        twin,
+        missing=(missing,),
+        withheld={missing: blueprint.said[missing]},
+        question=blueprint.question,
+    )
+
+
+def decline(blueprint: Blueprint, catalog: Catalog, index: ToolIndex, max_hits: int) -> Scenario:
+    """The twin whose catalog lacks the tool and everything near it."""
+    hidden = near_tools(blueprint.spec, blueprint.search_query, catalog, index, max_hits)
+    twin = _scenario(blueprint, "decline", blueprint.plan.say(), blueprint.gold)
+    return dataclasses.replace(
+        twin, twin=f"{blueprint.id}-decline", reply=blueprint.reply, hidden_tools=hidden
+    )
+
+
+def near_tools(
+    spec: ToolSpec, query: str, catalog: Catalog, index: ToolIndex, max_hits: int
+) -> tuple[str, ...]:
+    """The tool itself, those that work on the same records, and hits that sound alike."""
+    hidden = {spec.name}
+    for name in catalog.names():
+        other = catalog.tool(name)
+        if other is not None and _same_records(spec, other):
+            hidden.add(name)
+    for hit in index.search(query, 4 * max_hits, spec.allow):
+        if _sounds_alike(spec, hit):
+            hidden.add(hit.name)
+    return tuple(name for name in catalog.names() if name in hidden)
+
+
+def _same_records(spec: ToolSpec, other: ToolSpec) -> bool:
+    if spec.effect is None or other.effect is None or spec.domain != other.domain:
+        return False
+    return spec.effect.collection == other.effect.collection
+
+
+def _sounds_alike(spec: ToolSpec, other: ToolSpec) -> bool:
+    nouns = set(spec.name.split("_")[1:]) & set(other.name.split("_")[1:])
+    return bool(nouns) or len(set(spec.keywords) & set(other.keywords)) > 1
+
+
+def _scenario(
+    blueprint: Blueprint, behaviour: Behaviour, request: str, gold: dict[str, Any]
+) -> Scenario:
+    topic = blueprint.topic
+    return Scenario(
+        id=f"{blueprint.id}-{behaviour}",
+        blueprint=blueprint.id,
+        twin=blueprint.id,
+        split=blueprint.split,
+        domain=blueprint.spec.domain,
+        tool=blueprint.spec.name,
+        behaviour=behaviour,
+        request=request,
+        system_prompt=blueprint.system_prompt,
+        now=blueprint.now,
+        seed=blueprint.seed,
+        search_query=blueprint.search_query,
+        gold_arguments=gold,
+        composed=dict(topic.compose) if topic else {},
+        sources=_sources(blueprint, gold),
+        approval=blueprint.approval,
+        decoy=blueprint.decoy,
+    )
+
+
+def _sources(blueprint: Blueprint, gold: Mapping[str, Any]) -> dict[str, str]:
+    composed = blueprint.topic.compose if blueprint.topic else {}
+    sources = {}
+    for name, schema in blueprint.spec.input_schema["properties"].items():
+        if name in composed:
+            sources[name] = "composed"
+        elif name in gold:
+            sources[name] = "user"
+        elif "default" in schema:
+            sources[name] = "default"
+    return sources
+
+
+def _moment(rng: random.Random) -> datetime:
+    day = FIRST_DAY + timedelta(days=7 * rng.randrange(48) + rng.randrange(5))
+    return day + timedelta(hours=rng.randrange(8, 18), minutes=rng.choice((0, 15, 30, 45)))
+
+
+def _said_names(
+    spec: ToolSpec,
+    hint: ToolHint,
+    topic: Topic | None,
+    drop: str | None,
+    recipe: Recipe,
+    rng: random.Random,
+) -> list[str]:
+    properties = spec.input_schema["properties"]
+    required = spec.input_schema.get("required", ())
+    composed = topic.compose if topic else {}
+    names = []
+    for name, schema in properties.items():
+        alike = drop is not None and argument_kind(schema) == argument_kind(properties[drop])
+        share = max(recipe.optional_share, DECOY_SHARE if alike else 0.0)
+        if name in composed or name in hint.composed:
+            continue
+        if name in required or rng.random() < share:
+            names.append(name)
+    return names
+
+
+def _draw_values(
+    names: Sequence[str],
+    spec: ToolSpec,
+    hint: ToolHint,
+    catalog: Catalog,
+    now: datetime,
+    rng: random.Random,
+) -> dict[str, Any] | None:
+    """Values for the names; None where two said values cannot be told apart."""
+    properties = spec.input_schema["properties"]
+    records = records_of(catalog, spec.domain)
+    values: dict[str, Any] = {}
+    for name in names:
+        source = hint.arguments[name].values
+        for _ in range(8):
+            value = draw(source, properties[name], records, now, rng)
+            if "default" not in properties[name] or value != properties[name]["default"]:
+                values[name] = value
+                break
+    _sort_times(values, hint)
+    said = [normalise(spoken(v, properties[n])) for n, v in values.items() if _distinct(v)]
+    return values if len(set(said)) == len(said) else None
+
+
+def _distinct(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _sort_times(values: dict[str, Any], hint: ToolHint) -> None:
+    """Times in the order a person fills them, so that nothing ends before it starts."""
+    for kind in ("datetime", "date", "time"):
+        names = [n for n in values if kind in hint.arguments[n].values]
+        for name, value in zip(names, sorted(values[n] for n in names), strict=True):
+            values[name] = value
+
+
+def _query(
+    spec: ToolSpec, hint: ToolHint, index: ToolIndex, max_hits: int, rng: random.Random
+) -> str | None:
+    """A search text that finds the tool among the hits the gateway shows."""
+    for query in rng.sample(hint.search, len(hint.search)):
+        if any(hit.name == spec.name for hit in index.search(query, max_hits, spec.allow)):
+            return query
+    return None
+
+
+def _system_prompt(now: str, rng: random.Random) -> str:
+    return prompts.system_prompt(now, decoupled=True, wording=rng.randrange(8)).text
+
+
+def _decline(hint: ToolHint, plan: RequestPlan, rng: random.Random) -> str:
+    """A short honest text; the intent is repeated only where it has no topic inside."""
+    if hint.topics:
+        return rng.choice(PLAIN_DECLINES)
+    intent = plan.intent[0].lower() + plan.intent[1:]
+    swap = {"my": "your", "me": "you", "i": "you", "our": "your", "us": "you", "we": "you"}
+    do = " ".join(swap.get(word.lower(), word) for word in intent.split())
+    return rng.choice(DECLINES).format(do=do)
+
+
+def _approval(spec: ToolSpec, recipe: Recipe, rng: random.Random) -> ApprovalPlan:
+    roll = rng.random()
+    if not spec.requires_approval or roll >= recipe.waiting_share + recipe.denied_share:
+        return "approve"
+    return "wait" if roll < recipe.waiting_share else "deny"
+
+
+def _decoys(spec: ToolSpec, drop: str, said: Mapping[str, Any]) -> list[str]:
+    properties = spec.input_schema["properties"]
+    kind = argument_kind(properties[drop])
+    return [n for n in said if n != drop and argument_kind(properties[n]) == kind]
+

@@ -1,0 +1,182 @@
+"""What every row must pass before it is written: format, protocol, grounding, replay.
+
+Each check answers with a reason or nothing; the first reason drops the row and is counted.
+Grounding decides the label: a scenario whose behaviour disagrees with where its values come
+from is dropped, whatever the oracle did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from breadcrumbs.data_gen.episodes import Episode, run_episode
+from breadcrumbs.data_gen.grounding import absent, ground, normalise
+from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.gateway.arguments import check_arguments
+from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.messages import Message, ToolCall, compact_json
+from breadcrumbs.policies import ScriptedPolicy
+from breadcrumbs.turns import Turn
+
+CALLS = {
+    "dispatch": ("search_tool_catalog", "get_tool_schema", "execute_tool"),
+    "clarify": ("search_tool_catalog", "get_tool_schema"),
+    "decline": ("search_tool_catalog",),
+}
+STATUS = {"approve": "done", "deny": "denied", "wait": "approval_required"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """The checks, against one split's catalog and gateway settings."""
+
+    catalog: Catalog
+    settings: GatewaySettings
+
+    async def reason(self, scenario: Scenario, episode: Episode, hint: ToolHint) -> str | None:
+        """Why the row must be dropped, or None for a good one."""
+        spec = self.catalog.tool(scenario.tool)
+        if spec is None:
+            return "format: the tool is not in the split's catalog"
+        return (
+            format_fault(episode.messages)
+            or protocol_fault(scenario, episode, spec)
+            or grounding_fault(scenario, spec, hint, episode.messages)
+            or await self._replay_fault(scenario, episode)
+        )
+
+    async def _replay_fault(self, scenario: Scenario, episode: Episode) -> str | None:
+        again = await replay(scenario, episode.messages, self.catalog, self.settings)
+        return effect_difference(episode, again)
+
+
+def effect_difference(left: Episode, right: Episode) -> str | None:
+    """The first way two episodes differ in what they did or what the gateway said."""
+    if left.state_hash != right.state_hash:
+        return "replay: the world ends in another state"
+    if left.queue != right.queue:
+        return "replay: the approval queue differs"
+    if left.calls != right.calls:
+        return "replay: the gateway saw other calls"
+    if [m.content for m in left.messages] != [m.content for m in right.messages]:
+        return "replay: the conversation differs"
+    return None
+
+
+async def replay(
+    scenario: Scenario, messages: Sequence[Message], catalog: Catalog, settings: GatewaySettings
+) -> Episode:
+    """Take the recorded assistant turns again, on a fresh gateway."""
+    turns = [Turn(m.content, m.tool_calls) for m in messages if m.role == "assistant"]
+    return await run_episode(scenario, catalog, settings, ScriptedPolicy(turns))
+
+
+def format_fault(messages: Sequence[Message]) -> str | None:
+    """Roles alternate, every call has one answer, payloads are JSON ending in `next_step`."""
+    if [m.role for m in messages[:2]] != ["system", "user"] or messages[-1].role != "assistant":
+        return "format: roles"
+    open_calls: list[str] = []
+    for before, message in zip(messages, messages[1:], strict=False):
+        if message.role == "tool":
+            if message.tool_call_id not in open_calls:
+                return "format: a tool message answers no call"
+            open_calls.remove(message.tool_call_id or "")
+            if not _ends_in_next_step(message.content):
+                return "format: payload"
+        elif open_calls or before.role == message.role:
+            return "format: roles"
+        open_calls.extend(call.id for call in message.tool_calls)
+    if open_calls:
+        return "format: a call has no answer"
+    return None
+
+
+def _ends_in_next_step(content: str) -> bool:
+    payload = json.loads(content)
+    return (
+        isinstance(payload, dict)
+        and list(payload)[-1] == "next_step"
+        and compact_json(payload) == content
+    )
+
+
+def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str | None:
+    """Search, then schema, then execution, each once; arguments valid; the call succeeded."""
+    if episode.calls != CALLS[scenario.behaviour]:
+        return "protocol: other calls than the behaviour needs"
+    if episode.outcome != "answered":
+        return f"protocol: ended {episode.outcome}"
+    for call, payload in _exchanges(episode.messages):
+        if call.name == "search_tool_catalog":
+            found = scenario.tool in {match["name"] for match in payload["matches"]}
+            if found == (scenario.behaviour == "decline"):
+                return "protocol: search shows the tool where it should not, or does not"
+        elif call.name == "get_tool_schema":
+            if [one["name"] for one in payload["disclosed"]] != [scenario.tool]:
+                return "protocol: schema not disclosed"
+        else:
+            if check_arguments(spec, dict(call.arguments["arguments"])).errors:
+                return "protocol: arguments do not fit the schema"
+            wanted = STATUS[scenario.approval] if spec.requires_approval else "done"
+            if payload["status"] != wanted:
+                return f"protocol: execution {payload['status']}"
+    return None
+
+
+def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[ToolCall, dict[str, object]]]:
+    answers = {m.tool_call_id: json.loads(m.content) for m in messages if m.role == "tool"}
+    for message in messages:
+        for call in message.tool_calls:
+            yield call, answers[call.id]
+
+
+def grounding_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """Every passed value has a source; the missing one has none; the label follows from it."""
+    before = decision_messages(messages)
+    sources = ground(
+        spec,
+        scenario.gold_arguments,
+        before,
+        composed=scenario.composed,
+        hints=hint.arguments,
+    )
+    loose = [name for name, source in sources.items() if source is None]
+    if loose:
+        return "grounding: a value has no source"
+    required = spec.input_schema.get("required", ())
+    properties = spec.input_schema.get("properties", {})
+    open_names = [n for n in required if n not in sources and "default" not in properties[n]]
+    if scenario.behaviour == "clarify":
+        if tuple(open_names) != scenario.missing:
+            return "grounding: not exactly the missing argument is open"
+        texts = [m.content for m in before if m.role in ("system", "user")]
+        if any(
+            not absent(spec, name, value, texts, hint.arguments[name])
+            for name, value in scenario.withheld.items()
+        ):
+            return "grounding: the missing value could be read from the request"
+    elif open_names:
+        return "grounding: dispatch is labelled, but a required argument is open"
+    return None
+
+
+def decision_messages(messages: Sequence[Message]) -> list[Message]:
+    """What stood in the conversation when the decision was taken."""
+    before: list[Message] = []
+    for message in messages:
+        decides = any(call.name == "execute_tool" for call in message.tool_calls)
+        if message.role == "assistant" and (decides or not message.tool_calls):
+            break
+        before.append(message)
+    return before
+
+
+def duplicate_key(scenario: Scenario) -> str:
+    """Two rows with the same key teach the same thing."""
+    return f"{scenario.behaviour}/{scenario.tool}/{normalise(scenario.request)}"
