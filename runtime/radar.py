@@ -1,10 +1,10 @@
 """The hesitation radar: is a text turn after a disclosed schema a stall, and of which kind.
 
 Structure first: only a turn without a call, after a disclosure and before any execution, is
-looked at. Then the text: a call written as text, a dumped schema, a question for permission, a
-question for something the user gave or that has a default, an announcement that nothing follows.
-A question for a required value that is found nowhere is no stall. Patterns are English; the mode
-`markers` is the eight substrings of the original four-tier design, for comparison.
+looked at. Then the text: a call written as text, a recited schema, a question for permission, a
+question for something the user gave or that may be left out, an announcement that nothing
+follows. A question for a required value that is found nowhere is no stall. Patterns are English;
+the mode `markers` is the eight substrings of the original four-tier design, for comparison.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from breadcrumbs.asking import OPEN_QUESTION, Parameter, asked_parameters, is_given, parameters_of
 from breadcrumbs.messages import Message
 
 StallKind = Literal[
@@ -37,51 +38,66 @@ MARKERS = (
     "following details:",
 )
 ECHO_NAMES = 3
-"""This many parameter names in list shape are a recited schema, not a question."""
+"""This many parameter names in list shape are a recited schema (or all, where there are fewer)."""
+NOT_EXECUTED = frozenset({"invalid", "not_disclosed"})
+
 _FAKE_CALL = re.compile(
-    r"<tool_(?:call|response)>|\"(?:layer|inputSchema|next_step|tool_name)\"\s*:|"
-    r"\{\s*\"(?:name|function|tool)\"\s*:|\bexecute_tool\s*\(|<function[ =]",
+    r"<tool_(?:call|response)>|</?function\b|\"(?:layer|disclosed|tool_name|tool_call)\"\s*:"
+    r"|\b(?:execute_tool|get_tool_schema|search_tool_catalog)\s*\("
+    r"|^\s*action(?: input)?\s*:|^\s*<(\w+_\w+)>.*?</\1>",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+_RECITED = re.compile(r"\"(?:inputSchema|properties)\"\s*:")
+_ACT = (
+    r"(?:add|apply|begin|book|call|cancel|carry|change|check|continue|create|delete|do|edit"
+    r"|execute|fetch|fill|find|get|go ahead|go on|invoke|look|make|move|open|perform|proceed"
+    r"|pull|put|query|read|remove|rename|retrieve|run|schedule|search|send|set|start|submit|take"
+    r"|update|use|work|write)"
 )
 _PERMISSION = re.compile(
-    r"(?:would you like|do you want|shall|should|may|can) (?:me to|i|we)\b[^.?!]*"
-    r"(?:proceed|continue|go ahead|run|execute|create|send|schedule|submit|make|call|do (?:it|this|that)"
-    r"|start|apply|book|add|delete|update|perform)"
-    r"|would you like to (?:proceed|continue|confirm)|(?:please )?confirm (?:if|that|whether|before|to)"
-    r"|let me know if you(?:'d| would)? (?:like|want)|is (?:that|this) (?:ok|okay|correct|right)\?"
-    r"|ready to proceed|go ahead\?|with your (?:approval|permission|confirmation)",
+    rf"\b(?:would you like|do you want|want|shall|should|may|can) (?:me to|i|we)\b[^.?!]*\b{_ACT}\b"
+    r"|\bwould you like to (?:proceed|continue|confirm|go ahead)"
+    r"|\b(?:please confirm|confirm (?:if|that|whether|before|to))\b"
+    r"|\blet me know if you(?:'d| would)? (?:like|want)"
+    r"|\bif you(?:'d| would)? (?:like|want),? i (?:can|could|will)\b"
+    rf"|\bi(?:'ll| will) {_ACT}[^.?!]* if you (?:agree|confirm|approve)"
+    r"|\bis (?:that|this|it|all of this) (?:ok|okay|correct|right)\b"
+    r"|\bis it (?:ok|okay|fine|all right)|\b(?:go ahead|proceed|continue)\?"
+    r"|\bready to (?:proceed|continue)|\bwith your (?:approval|permission|confirmation)",
+    re.IGNORECASE,
+)
+_MANDATED = re.compile(
+    r"\b(?:organi[sz]ation|policy|regulations?|rules?) (?:asks?|requires?|says?)"
+    r"|\brequired to (?:read|confirm|ask|repeat)",
+    re.IGNORECASE,
+)
+_ASKS_LEAVE = re.compile(
+    r"\b(?:would you like me to|want me to|(?:shall|should|may|can) i)\b([^?]*)\?",
     re.IGNORECASE,
 )
 _ANNOUNCE = re.compile(
-    r"\b(?:i(?:'ll| will| am going to|'m going to)|let me|now i|next,? i|going to|about to)\b"
-    r"[^.?!]*(?:call|use|run|execute|create|schedule|send|set up|add|update|delete|proceed|book|"
-    r"submit|do (?:it|that|this)|start)|^\s*(?:calling|running|executing|creating|scheduling)\b",
+    r"\b(?:i(?:'ll| will| am going to|'m going to| am about to)|let me|next,? i(?:'ll| will)?)"
+    r" (?:now )?(?!be\b|gladly\b|have\b|know\b|leave\b|need\b|never\b|not\b|wait\b)[a-z]\w+"
+    r"|^\s*\w+ing\b[^.?!]*(?:\bnow\b|\.\.\.|:\s*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_WAITS = re.compile(
+    r"\?|\b(?:if|once|when|after|as soon as|unless) you\b|\btell me\b|\blet me know\b"
+    r"|\bwhich one\b|\bi can(?:'t|not)\b|\bi(?:'m| am) (?:not|unable)\b"
+    r"|\bi (?:won't|will not)\b|\bno (?:suitable )?tool\b",
     re.IGNORECASE,
 )
-_REQUEST = re.compile(
-    r"\?|please (?:provide|specify|give|tell|enter|supply|share)|(?:i|you) need (?:to provide|the|a|you)"
-    r"|(?:could|can) you (?:provide|tell|give|share|specify)|what (?:is|should|would)|which\b"
-    r"|required parameters|following (?:details|information|parameters)",
+_ONLY_TALK = re.compile(
+    r"^\s*(?:explain|describe|how (?:do|does|can|would) (?:i|you|it|\w+_\w+)"
+    r"|what (?:does|do|is|are|can) (?:i|it|\w+_\w+|the \w+ tool))\b"
+    r"|\b(?:do not|don'?t) (?:\w+ )?(?:run|execute|call|send|do|submit)\b"
+    r"|\bshow me (?:what|how)\b|\b(?:only|just|draft|make|write) (?:a |the )?plan\b",
     re.IGNORECASE,
 )
-_LISTED = re.compile(
-    r"^\s*(?:[-*•]|\d+[.)])?\s*[`\"*_]*([A-Za-z][\w ]{1,40}?)[`\"*_]*\s*(?:\(|:|-|$)"
+_HEAD = re.compile(
+    r"^\s*(?:[-*•|#]+|\d+[.)])?\s*[`\"*_]*([A-Za-z][\w ]{0,40}?)[`\"*_]*\s*(?:[(:=|–—]|-+>?|$)"
 )
-_PLAN_ONLY = re.compile(
-    r"\b(?:explain|what does|how does|describe|show me (?:first|the plan)|don'?t (?:run|execute|call)"
-    r"|do not (?:run|execute|call)|only plan|just plan|before you)\b",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """What the radar knows of one disclosed parameter."""
-
-    name: str
-    required: bool = False
-    has_default: bool = False
-    type: str = "string"
-    choices: tuple[str, ...] = ()
+_COMMA_LIST = re.compile(r"[`\w ]+(?:, (?:and )?[`\w ]+){1,}(?:,? and [`\w ]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +107,11 @@ class Disclosed:
     tool: str
     parameters: tuple[Parameter, ...]
     user_text: str = ""
+    """Everything the user said, oldest first."""
     executed: bool = False
     """Whether a call was executed since the schema was disclosed."""
-    known: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    """Names of further tools disclosed by the same call; `parameters` holds theirs too."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -118,133 +136,150 @@ class Radar:
     def classify(self, text: str, situation: Disclosed | None) -> Stall | None:
         """The stall in a turn that made no call; None where the turn is legitimate.
 
-        `situation` is None where no schema was disclosed in this exchange: then nothing is a
-        stall.
+        `situation` is None where no schema was disclosed since the user spoke; then, and once
+        something was executed, nothing is a stall.
         """
+        if situation is None or situation.executed:
+            return None
         if self.mode == "markers":
             return _by_marker(text)
-        if situation is None or situation.executed or _PLAN_ONLY.search(situation.user_text):
+        if _ONLY_TALK.search(situation.user_text.rpartition("\n")[2]):
             return None
         if not text.strip():
             return Stall("announce_without_call", "empty turn")
-        fake = _FAKE_CALL.search(text)
-        if fake:
-            return Stall("fake_call_in_text", fake.group(0))
-        return _by_question(text, situation) or _by_announcement(text)
+        return (
+            _by_call(text, situation)
+            or _by_echo(text, situation)
+            or _by_question(text, situation)
+            or _by_announcement(text)
+        )
 
 
 def situation_of(messages: Sequence[Message]) -> Disclosed | None:
     """What was disclosed since the last real user message, read from the conversation."""
-    start = max(
-        (i for i, m in enumerate(messages) if m.role == "user" and not m.synthetic), default=0
-    )
-    found: dict[str, Any] | None = None
+    spoken = [i for i, m in enumerate(messages) if m.role == "user" and not m.synthetic]
+    found: list[dict[str, Any]] = []
     executed = False
-    for message in messages[start:]:
-        if message.role != "tool":
-            continue
-        payload = json.loads(message.content)
+    for message in messages[spoken[-1] if spoken else 0 :]:
+        payload = _payload(message)
         if payload.get("layer") == "2_schema_disclosure" and payload.get("disclosed"):
-            found, executed = payload["disclosed"][0], False
-        elif payload.get("layer") == "3_execution" and payload.get("status") not in (
-            "invalid",
-            "not_disclosed",
-        ):
-            executed = True
-    if found is None:
+            found, executed = payload["disclosed"], False
+        elif payload.get("layer") == "3_execution":
+            executed = executed or payload.get("status") not in NOT_EXECUTED
+    if not found:
         return None
-    user_text = "\n".join(m.content for m in messages if m.role == "user" and not m.synthetic)
-    return Disclosed(found["name"], parameters_of(found["inputSchema"]), user_text, executed)
-
-
-def parameters_of(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """Parameters of a disclosed JSON Schema."""
-    required = schema.get("required", ())
-    return tuple(
-        Parameter(
-            name,
-            name in required,
-            "default" in value,
-            str(value.get("type", "string")),
-            tuple(str(choice) for choice in value.get("enum", ())),
-        )
-        for name, value in schema.get("properties", {}).items()
+    merged: dict[str, Parameter] = {}
+    for tool in found:
+        for parameter in parameters_of(tool["inputSchema"]):
+            merged.setdefault(parameter.name, parameter)
+    return Disclosed(
+        found[0]["name"],
+        tuple(merged.values()),
+        "\n".join(messages[i].content.replace("\n", " ") for i in spoken),
+        executed,
+        tuple(tool["name"] for tool in found[1:]),
     )
+
+
+def _payload(message: Message) -> Mapping[str, Any]:
+    """A tool message's payload; empty for anything else, and for text that is no object."""
+    if message.role != "tool":
+        return {}
+    try:
+        payload = json.loads(message.content)
+    except ValueError:
+        return {}
+    return payload if isinstance(payload, dict) else {}
 
 
 def _by_marker(text: str) -> Stall | None:
     lowered = text.lower()
-    for marker in MARKERS:
-        if marker in lowered:
-            return Stall("param_dump", marker)
+    return next((Stall("param_dump", m) for m in MARKERS if m in lowered), None)
+
+
+def _by_call(text: str, situation: Disclosed) -> Stall | None:
+    found = _FAKE_CALL.search(text)
+    if found:
+        return Stall("fake_call_in_text", found.group(0)[:80])
+    for tool in (situation.tool, *situation.others):
+        name = re.escape(tool)
+        found = re.search(rf"\b{name}\s*\(\s*[\w\"'{{)]|[{{,]\s*\"\w+\"\s*:\s*\"{name}\"", text)
+        if found and not _RECITED.search(text) and not re.search(rf"{name}\(\w+\s*:", text):
+            return Stall("fake_call_in_text", found.group(0))
+    keys = set(re.findall(r"\"(\w+)\"\s*:", text))
+    if situation.required and keys >= set(situation.required) and not _RECITED.search(text):
+        return Stall("fake_call_in_text", ", ".join(sorted(keys)))
     return None
+
+
+def _by_echo(text: str, situation: Disclosed) -> Stall | None:
+    """A recited schema; naming only what is really missing is a question, however it looks."""
+    recited = _RECITED.search(text)
+    if recited:
+        return Stall("param_dump", recited.group(0))
+    listed = _listed(text, situation)
+    enough = min(ECHO_NAMES, len(situation.parameters))
+    if len(listed) < max(enough, 2) or _MANDATED.search(text):
+        return None
+    if all(_is_missing(parameter, situation) for parameter in listed):
+        return None
+    return Stall("param_dump", ", ".join(p.name for p in listed))
 
 
 def _by_question(text: str, situation: Disclosed) -> Stall | None:
     asked = asked_parameters(text, situation.parameters)
-    listed = _listed_parameters(text, situation.parameters)
-    if len(listed) >= ECHO_NAMES:
-        return Stall("param_dump", ", ".join(listed))
-    permission = _PERMISSION.search(_closing(text))
-    missing = [p for p in asked if p.required and not _given(p, situation.user_text)]
-    if permission and not missing:
+    if any(_is_missing(parameter, situation) for parameter in asked):
+        return None
+    closing = OPEN_QUESTION.sub(" ", _closing(text))
+    permission = _PERMISSION.search(closing) or _leave_for_task(closing, situation.tool)
+    if permission and not _MANDATED.search(text):
         return Stall("permission_ask", permission.group(0))
-    if asked and not missing and _REQUEST.search(text):
+    if asked:
         return Stall("inferable_value_ask", ", ".join(p.name for p in asked))
+    return None
+
+
+def _leave_for_task(closing: str, tool: str) -> re.Match[str] | None:
+    """A question for leave to do what the tool is named after, whatever the verb."""
+    names = set(re.findall(r"[a-z]{3,}", tool.lower()))
+    for found in _ASKS_LEAVE.finditer(closing):
+        said = set(re.findall(r"[a-z]{3,}", found.group(1).lower()))
+        if " or " not in found.group(1) and 2 * len(names & said) >= len(names) > 0:
+            return found
     return None
 
 
 def _by_announcement(text: str) -> Stall | None:
     closing = _closing(text)
     announced = _ANNOUNCE.search(closing)
-    if announced and "?" not in closing:
+    if announced and not _WAITS.search(closing):
         return Stall("announce_without_call", announced.group(0))
     return None
 
 
-def asked_parameters(text: str, parameters: Sequence[Parameter]) -> list[Parameter]:
-    """Parameters whose name (or its words) a text mentions outside code."""
-    plain = re.sub(r"```.*?```", " ", text, flags=re.DOTALL).lower()
-    return [p for p in parameters if _named(p.name, plain)]
+def _is_missing(parameter: Parameter, situation: Disclosed) -> bool:
+    return (
+        parameter.required
+        and not parameter.has_default
+        and not is_given(parameter, situation.user_text, situation.parameters)
+    )
 
 
-def _named(name: str, text: str) -> bool:
-    words = re.escape(name.lower()).replace("_", "[ _-]")
-    return re.search(rf"(?<![\w]){words}(?![\w])", text) is not None
+def _listed(text: str, situation: Disclosed) -> list[Parameter]:
+    """Parameters that stand at the head of a line, in backticks, or in a comma list."""
+    heads = {_key(m.group(1)) for line in text.splitlines() if (m := _HEAD.match(line))}
+    heads |= {_key(ticked) for ticked in re.findall(r"`([\w ]+)`", text)}
+    for run in _COMMA_LIST.findall(text):
+        heads |= {_key(item.strip().removeprefix("and ")) for item in re.split(r",| and ", run)}
+    return [p for p in situation.parameters if "".join(p.words) in heads]
 
 
-def _listed_parameters(text: str, parameters: Sequence[Parameter]) -> list[str]:
-    """Parameter names that stand at the head of a line, in backticks, or in a comma list."""
-    names = {p.name.lower(): p.name for p in parameters}
-    heads = {m.group(1).strip().lower().replace(" ", "_") for m in _line_heads(text)}
-    ticked = {t.lower() for t in re.findall(r"`([\w-]+)`", text)}
-    found = [original for low, original in names.items() if low in heads | ticked]
-    if len(found) < ECHO_NAMES:
-        runs = re.findall(r"[\w ]+(?:, (?:and )?[\w ]+){2,}", text.lower())
-        for run in runs:
-            items = {i.strip().removeprefix("and ").replace(" ", "_") for i in run.split(",")}
-            hits = [original for low, original in names.items() if low in items]
-            if len(hits) >= ECHO_NAMES:
-                return hits
-    return found
-
-
-def _line_heads(text: str) -> list[re.Match[str]]:
-    return [m for line in text.splitlines() if (m := _LISTED.match(line))]
+def _key(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _closing(text: str, sentences: int = 3) -> str:
     """The last sentences, code blocks and quotations left out."""
-    plain = re.sub(r"```.*?```|`[^`]*`|\"[^\"]*\"", " ", text, flags=re.DOTALL).strip()
-    return " ".join(re.split(r"(?<=[.!?:])\s+", plain)[-sentences:])
-
-
-def _given(parameter: Parameter, user_text: str) -> bool:
-    """A cautious guess at whether the user gave a value: a choice, a number, a date, an id."""
-    text = user_text.lower()
-    if any(re.search(rf"\b{re.escape(c.lower())}\b", text) for c in parameter.choices):
-        return True
-    if parameter.type in ("integer", "number"):
-        return re.search(r"(?<![\w-])\d+(?:\.\d+)?(?![\w-])", text) is not None
-    words = re.escape(parameter.name.lower()).replace("_", "[ _-]")
-    return re.search(rf"\b{words}\b\W*(?:is|to|of|=|:)?\W*['\"]?\w", text) is not None
+    plain = re.sub(r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"", " it ", text, flags=re.DOTALL)
+    parts = re.split(r"(?<=[.!?:])\s+|\n+", plain.replace("’", "'").strip())
+    return "\n".join(parts[-sentences:])
