@@ -28,9 +28,9 @@ class CallFormat:
     closer: str
     stop_text: str
 
-    def parse_turn(self, text: str) -> Turn:
+    def parse_turn(self, text: str, first_id: int = 1) -> Turn:
         """Read one assistant turn; see the module's `parse_turn`."""
-        return parse_turn(text, self)
+        return parse_turn(text, self, first_id)
 
     def format_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write calls as the template does; see the module's `format_calls`."""
@@ -76,11 +76,11 @@ def format_calls(calls: Sequence[ToolCall], form: CallFormat = HERMES) -> str:
     )
 
 
-def parse_turn(text: str, form: CallFormat = HERMES) -> Turn:
+def parse_turn(text: str, form: CallFormat = HERMES, first_id: int = 1) -> Turn:
     """Read one assistant turn as it came from the model. Never raises.
 
-    Calls are numbered `call_1`, `call_2`… within the turn: placeholders, which whoever keeps
-    the conversation replaces. A malformed or cut call becomes a problem, not a call.
+    Calls are numbered from `first_id`: `call_1`, `call_2`…; give one more than the conversation
+    has calls, so that ids stay unique in it. A malformed or cut call becomes a problem.
     """
     text = text.split(form.stop_text, 1)[0]
     thinking, text = _split_thinking(text)
@@ -94,7 +94,7 @@ def parse_turn(text: str, form: CallFormat = HERMES) -> Turn:
         if isinstance(found, str):
             problems.append(found)
         else:
-            calls.append(ToolCall(f"call_{len(calls) + 1}", *found))
+            calls.append(ToolCall(f"call_{first_id + len(calls)}", *found))
     pieces.append(text[at:])
     return Turn("".join(pieces).strip(), tuple(calls), thinking, tuple(problems))
 
@@ -106,8 +106,9 @@ class TextStream:
     held back, and so is whatever may still become the opening of either.
     """
 
-    def __init__(self, form: CallFormat = HERMES) -> None:
+    def __init__(self, form: CallFormat = HERMES, first_id: int = 1) -> None:
         self._form = form
+        self._first_id = first_id
         self._raw = ""
         self._sent = 0
         self._closed = False
@@ -124,7 +125,7 @@ class TextStream:
 
     def finish(self) -> tuple[str, Turn]:
         """The text not shown yet, and the turn."""
-        turn = parse_turn(self._raw, self._form)
+        turn = parse_turn(self._raw, self._form, self._first_id)
         return turn.text[self._sent :], turn
 
     def _visible(self) -> str:

@@ -37,8 +37,10 @@ class TurnSpan:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A conversation as ids with the loss mask. `ids` and `labels` are of one length, unshifted;
-    labels are -100 outside assistant turns. A turn ends with its end-of-turn token.
+    """A conversation as ids with the loss mask.
+
+    `ids` and `labels` are of one length, unshifted; labels are -100 outside assistant turns.
+    A turn ends with its end-of-turn token.
     """
 
     ids: list[int]
@@ -68,12 +70,13 @@ class Renderer:
         self.call_format: CallFormat = form
         self._end_of_turn = self._one_token(form.stop_text)
         eos = tokenizer.eos_token_id
-        self.stop_ids: tuple[int, ...] = (
-            (self._end_of_turn,)
-            if eos is None or int(eos) == self._end_of_turn
-            else (self._end_of_turn, int(eos))
-        )
-        self._added = sorted(tokenizer.added_tokens_decoder)
+        ends = [self._end_of_turn] if eos is None else [self._end_of_turn, int(eos)]
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys(ends))
+        self._added = {
+            number: token.content
+            for number, token in tokenizer.added_tokens_decoder.items()
+            if token.special
+        }
         self._tail_ids = lru_cache(maxsize=1024)(lambda tail: tuple(self._encode(tail)))
 
     def count(self, text: str) -> int:
@@ -105,7 +108,11 @@ class Renderer:
             DataError: the system message does not begin with `steering`.
         """
         text = self._text(messages, tools, generation_prompt)
-        spans = locate_spans(messages, tools, text, self._sentinel_render(tools), steering)
+
+        def again(dicts: list[dict[str, Any]]) -> str:
+            return self._template_text(dicts, tools, generation_prompt)
+
+        spans = locate_spans(messages, tools, text, again, steering)
         spans += self._assistant_spans(messages, tools, text)
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids = list(encoded["input_ids"])
@@ -194,18 +201,15 @@ class Renderer:
         if start < len(starts) and starts[start] != len(prompt):
             return False
         last = start - 1
-        while last >= 0 and not self._is_added(ids[last]):
+        while last >= 0 and ids[last] not in self._added:
             last -= 1
         if last < 0:
             return self._encode(prompt) == ids[:start]
-        behind = starts[last] + len(self.tokenizer.added_tokens_decoder[ids[last]].content)
-        if text[starts[last] : behind] != self.tokenizer.added_tokens_decoder[ids[last]].content:
+        content = self._added[ids[last]]
+        behind = starts[last] + len(content)
+        if text[starts[last] : behind] != content:  # the token took white space with it
             return self._encode(prompt) == ids[:start]
         return list(self._tail_ids(prompt[behind:])) == ids[last + 1 : start]
-
-    def _is_added(self, token: int) -> bool:
-        at = bisect_left(self._added, token)
-        return at < len(self._added) and self._added[at] == token
 
     def _turn_end(self, ids: list[int], start: int, message: Message, index: int) -> int:
         if self.call_format.stop_text in message.content:
@@ -237,12 +241,6 @@ class Renderer:
                 )
             spans.append((len(prompt), stop + len(self.call_format.stop_text), Segment.ASSISTANT))
         return spans
-
-    def _sentinel_render(self, tools: Tools) -> Any:
-        def render(dicts: list[dict[str, Any]], generation_prompt: bool) -> str:
-            return self._template_text(dicts, tools, generation_prompt)
-
-        return render
 
     def _text(self, messages: Sequence[Message], tools: Tools, generation_prompt: bool) -> str:
         return self._template_text([m.to_template() for m in messages], tools, generation_prompt)

@@ -99,12 +99,12 @@ def locate_spans(
     messages: Sequence[Message],
     tools: Sequence[Mapping[str, Any]],
     text: str,
-    render: Callable[[list[dict[str, Any]], bool], str],
-    steering: str | None,
+    render: Callable[[list[dict[str, Any]]], str],
+    steering: str | None = None,
 ) -> list[Span]:
     """Spans of contents and tool definitions in the clean `text`; assistant turns are left out.
 
-    `render(messages, generation_prompt)` renders template messages as `text` was.
+    `render` renders messages in the template's shape just as `text` was rendered.
 
     Raises:
         ModelError: the template changes contents or hides the tool definitions.
@@ -118,19 +118,120 @@ def locate_spans(
         core = message.content.strip()
         if message.role != "assistant" and core:
             # Inside the outer white space, so that templates that trim still can.
-            shape["content"] = message.content.replace(core, f"{opener}{core}{closer}", 1)
-            wrapped.append((message, len(message.content) - len(message.content.lstrip())))
+            lead = message.content.index(core)
+            behind = message.content[lead + len(core) :]
+            shape["content"] = f"{message.content[:lead]}{opener}{core}{closer}{behind}"
+            wrapped.append((message, lead, lead + len(core)))
         marked.append(shape)
-    starts = _take_marks(_like(text, marked, render, opener, closer), opener, closer)
-    if len(starts) != len(wrapped):
-        raise ModelError("the chat template drops or repeats messages; use another template")
+    clean, starts = _take_marks(render(marked), opener, closer)
+    if clean != text or len(starts) != len(wrapped):
+        raise ModelError(
+            "the chat template changes, drops or repeats message contents, so segments cannot "
+            "be told apart; use another template"
+        )
     spans = _tool_spans(tools, text)
-    for (message, lead), (start, end) in zip(wrapped, starts, strict=True):
+    for (message, lead, end), at in zip(wrapped, starts, strict=True):
         parts = content_parts(message, steering)
-        for (first, segment), (behind, _) in zip(
-            parts, [*parts[1:], (len(message.content), segment_end())], strict=True
-        ):
-            span = (max(start, start - lead + first), min(end, start - lead + behind), segment)
-            if span[0] < span[1]:
-                spans.append(span)
+        ends = [first for first, _ in parts[1:]] + [end]
+        for (first, segment), stop in zip(parts, ends, strict=True):
+            begin = max(first, lead)
+            if begin < min(stop, end):
+                spans.append((at + begin - lead, at + min(stop, end) - lead, segment))
+    return spans
+
+
+def label_tokens(
+    chars: int, offsets: Sequence[tuple[int, int]], spans: Sequence[Span]
+) -> tuple[list[Segment], list[int]]:
+    """One segment per token, and the positions of tokens that straddle a border.
+
+    `offsets` are the tokens' character spans in a text of `chars` characters; what no span
+    covers is template. The first token is the sink; template and assistant among the last
+    16 tokens are local.
+
+    Raises:
+        ModelError: the offsets run backwards or do not reach the end of the text.
+    """
+    tiles = _tile(chars, spans)
+    segments: list[Segment] = []
+    straddling: list[int] = []
+    at = tile = 0
+    for position, (start, end) in enumerate(offsets):
+        # Bytes of one character share its span; a gap is white space the tokenizer trimmed.
+        start = min(start, at)
+        if end < at or end > chars:
+            raise ModelError("the tokenizer's offsets do not tile the text; use a fast tokenizer")
+        while tiles[tile][1] <= start and tile + 1 < len(tiles):
+            tile += 1
+        while tile and tiles[tile][0] > start:
+            tile -= 1
+        shares: dict[Segment, int] = {}
+        reach = tile
+        while reach < len(tiles) and (tiles[reach][0] < end or reach == tile):
+            share = min(end, tiles[reach][1]) - max(start, tiles[reach][0])
+            shares[tiles[reach][2]] = shares.get(tiles[reach][2], 0) + share
+            reach += 1
+        segments.append(max(shares, key=lambda segment: shares[segment]))
+        if len(shares) > 1:
+            straddling.append(position)
+        at = end
+    if at != chars:
+        raise ModelError("the tokenizer's offsets do not reach the end of the text")
+    _mark_edges(segments)
+    return segments, straddling
+
+
+def _mark_edges(segments: list[Segment]) -> None:
+    for position in range(max(0, len(segments) - LOCAL_TOKENS), len(segments)):
+        if segments[position] in (Segment.TEMPLATE, Segment.ASSISTANT):
+            segments[position] = Segment.LOCAL
+    if segments:
+        segments[0] = Segment.SINK
+
+
+def _tile(chars: int, spans: Sequence[Span]) -> list[Span]:
+    """`spans` in order with template between them, so that every character has one."""
+    tiles: list[Span] = []
+    at = 0
+    for start, end, segment in sorted(spans):
+        if start < at:
+            raise ModelError("the chat template nests contents; use another template")
+        if start > at:
+            tiles.append((at, start, Segment.TEMPLATE))
+        tiles.append((start, end, segment))
+        at = end
+    if at < chars or not tiles:
+        tiles.append((at, chars, Segment.TEMPLATE))
+    return tiles
+
+
+def _take_marks(marked: str, opener: str, closer: str) -> tuple[str, list[int]]:
+    """The text without marks, and where in it each marked content begins."""
+    starts = []
+    pieces = marked.split(opener)
+    at = len(pieces[0])
+    for piece in pieces[1:]:
+        starts.append(at)
+        if piece.count(closer) != 1:
+            raise ModelError("the chat template cuts message contents; use another template")
+        at += len(piece) - len(closer)
+    return marked.replace(opener, "").replace(closer, ""), starts
+
+
+def _tool_spans(tools: Sequence[Mapping[str, Any]], text: str) -> list[Span]:
+    spans: list[Span] = []
+    at = 0
+    for tool in tools:
+        for indent in (None, 4, 2):
+            body = json.dumps(dict(tool), ensure_ascii=False, indent=indent)
+            start = text.find(body, at)
+            if start >= 0:
+                break
+        else:
+            raise ModelError(
+                "the chat template does not write tool definitions as JSON, so segments cannot "
+                "be told apart; use another template"
+            )
+        at = start + len(body)
+        spans.append((start, at, Segment.SYSTEM))
     return spans
