@@ -39,15 +39,19 @@ _TYPED = (
     (re.compile(r"\bwhen\b|\bwhat (?:date|day|time)\b"), "time"),
     (re.compile(r"\bwho(?:m|se)?\b"), "email"),
 )
-_TIME_NAME = re.compile(
-    r"time|date|day|start|end|when|deadline|due|until|since|from|period|month|cron|schedule"
+_DATE_NAMES = frozenset({"date", "day", "month", "deadline"})
+_TIME_NAMES = _DATE_NAMES | frozenset(
+    {"time", "start", "end", "when", "due", "until", "since", "from", "period", "cron", "schedule"}
 )
-_TIME_VALUE = re.compile(
-    r"\b\d{4}-\d\d(?:-\d\d)?|\b\d{1,2}:\d\d\b|\b\d{1,2} ?(?:am|pm|h)\b|\bat (?:\d{1,2}|noon)\b"
-    r"|\b(?:today|tonight|tomorrow|yesterday|noon|midnight|q[1-4]|(?:next|this|last|every) \w+"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|in (?:an?|\d+|two|three) (?:minute|hour|day|week|month)s?)\b|\+\d+[smhdw]\b"
-    r"|\b(?:january|february|march|april|june|july|august|september|october|november|december)\b"
+_DATE_VALUE = re.compile(
+    r"\b\d{4}-\d\d(?:-\d\d)?|\b(?:today|tonight|tomorrow|yesterday|q[1-4]"
+    r"|(?:next|this|last|every) \w+|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|in (?:an?|\d+|two|three) (?:minute|hour|day|week|month)s?"
+    r"|january|february|march|april|june|july|august|september|october|november|december)\b"
+)
+_CLOCK_VALUE = re.compile(
+    r"\b\d{1,2}:\d\d\b|(?<=t)\d\d:\d\d|\b\d{1,2} ?(?:am|pm)\b|\b\d{1,2} ?h\b"
+    r"|\bat (?:\d{1,2}|noon)\b|\b(?:noon|midnight)\b|\+\d+[smhdw]\b"
 )
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
 _URL = re.compile(r"https?://\S+")
@@ -81,7 +85,14 @@ class Parameter:
     def is_time(self) -> bool:
         """Whether its values are dates, times or spans."""
         return self.format in ("date-time", "date", "time", "duration") or (
-            self.type == "string" and _TIME_NAME.search(self.name.lower()) is not None
+            self.type == "string" and not _TIME_NAMES.isdisjoint(self.words)
+        )
+
+    @property
+    def is_date(self) -> bool:
+        """Whether a time of day alone is no value."""
+        return self.format == "date" or (
+            self.is_time and self.format != "time" and not _DATE_NAMES.isdisjoint(self.words)
         )
 
 
@@ -132,7 +143,7 @@ def is_given(parameter: Parameter, user_text: str, parameters: Sequence[Paramete
     if parameter.type in ("integer", "number"):
         return _number_given(parameter, _QUOTED.sub(" ", text), parameters)
     if parameter.is_time:
-        return _TIME_VALUE.search(text) is not None
+        return _time_given(parameter, text, parameters)
     return _text_given(parameter, user_text, parameters)
 
 
@@ -176,6 +187,16 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
 
 def _words(value: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", value.lower())
+
+
+def _time_given(parameter: Parameter, text: str, parameters: Sequence[Parameter]) -> bool:
+    """As many dates, or times of day, as there are required parameters that take them."""
+    needed = [p for p in parameters if p.is_time and (p.required or p == parameter)]
+    dates = [p for p in needed if p.is_date]
+    if parameter in dates:
+        return len(_DATE_VALUE.findall(text)) >= len(dates)
+    times = len(_CLOCK_VALUE.findall(text)) + (0 if dates else len(_DATE_VALUE.findall(text)))
+    return times >= len(needed) - len(dates)
 
 
 def _number_given(parameter: Parameter, text: str, parameters: Sequence[Parameter]) -> bool:

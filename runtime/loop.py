@@ -9,8 +9,9 @@ nothing executed since), so that a stall reaches `Think` and never the user.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from breadcrumbs.errors import ModelError
@@ -25,11 +26,12 @@ from breadcrumbs.events import (
     ToolCallEvent,
     ToolResult,
 )
+from breadcrumbs.gateway.approvals import ApprovalCard
 from breadcrumbs.gateway.gateway import GatewaySession
 from breadcrumbs.gateway.identity import Ids, SystemIds
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.nudge import NudgeStyle, nudge_text, repair_text
-from breadcrumbs.radar import Disclosed, Radar, Stall, situation_of
+from breadcrumbs.radar import Disclosed, Radar, situation_of
 from breadcrumbs.turns import Policy, Turn
 
 MAX_REPAIRS = 2
@@ -68,11 +70,18 @@ class _Run:
     radar: Radar
     approver: Approver | None
     ids: Ids
-    nudges: int = 0
+    nudges: int
     repairs: int = 0
     calls: list[str] = field(default_factory=list)
     turn: Turn | None = None
-    streamed: bool = False
+    streamed: str = ""
+    """Text of the present turn that the watcher has seen."""
+    held: str = ""
+    """Text of the present turn that was held back."""
+
+    def say(self, message: Message) -> None:
+        """Put a message at the end of the conversation."""
+        self.conversation.append(message)
 
 
 async def stream(
@@ -88,18 +97,29 @@ async def stream(
     """Take turns until done; `conversation` grows in place, the last event is always `Done`.
 
     The conversation must end with a user or tool message. Every tool call gets exactly one tool
-    message, in order, on every path.
+    message, in order, on every path, also where the watcher stops listening half-way. A failing
+    policy is recorded, not raised: `Done("model_error", what it said)`.
     """
     run = _Run(
-        policy, session, conversation, settings, radar or Radar(), approver, ids or SystemIds()
+        policy,
+        session,
+        conversation,
+        settings,
+        radar or Radar(),
+        approver,
+        ids or SystemIds(),
+        nudges=_said_since_user(conversation),
     )
     for _ in range(settings.max_rounds):
         situation = situation_of(conversation)
-        gated = situation is not None and not situation.executed
+        gated = settings.nudge and situation is not None and not situation.executed
         try:
-            async for event in _take_turn(run, gated):
-                yield event
+            async with aclosing(_take_turn(run, gated)) as writing:
+                async for event in writing:
+                    yield event
         except ModelError as error:
+            if run.held:
+                yield Think(run.held)
             yield Done("model_error", str(error))
             return
         turn = run.turn
@@ -107,10 +127,9 @@ async def stream(
         if turn.thinking:
             yield Think(turn.thinking)
         if turn.calls:
-            if turn.text and not run.streamed:
-                yield Text(turn.text)
-            async for event in _call_tools(run, turn):
-                yield event
+            async with aclosing(_call_tools(run, turn)) as calling:
+                async for event in calling:
+                    yield event
             if _repeats(run):
                 yield Done("repeated_call", turn.text)
                 return
@@ -121,67 +140,109 @@ async def stream(
         if reason is not None:
             yield Done(reason, turn.text)
             return
-    last = run.turn.text if run.turn is not None else ""
-    yield Done("max_rounds", last)
+    yield Done("max_rounds", run.turn.text if run.turn is not None else "")
 
 
 async def run(
     policy: Policy,
     session: GatewaySession,
     conversation: list[Message],
-    **options: Any,
+    *,
+    settings: LoopSettings = LoopSettings(),
+    radar: Radar | None = None,
+    approver: Approver | None = None,
+    ids: Ids | None = None,
 ) -> list[Event]:
     """Drain `stream`: all events of the run."""
-    return [event async for event in stream(policy, session, conversation, **options)]
+    events = stream(
+        policy,
+        session,
+        conversation,
+        settings=settings,
+        radar=radar,
+        approver=approver,
+        ids=ids,
+    )
+    return [event async for event in events]
 
 
-async def _take_turn(run: _Run, gated: bool) -> AsyncIterator[Event]:
+async def _take_turn(run: _Run, gated: bool) -> AsyncGenerator[Event, None]:
     """One assistant turn from the policy; text flows on unless the turn may be a stall."""
-    run.turn = None
-    run.streamed = False
-    source = run.policy.stream(run.conversation, run.session.tools)
-    async for item in source:
-        if isinstance(item, Turn):
-            run.turn = item
-        elif not gated:
-            run.streamed = True
-            yield Text(item)
+    run.turn, run.streamed, run.held = None, "", ""
+    async with aclosing(run.policy.stream(run.conversation, run.session.tools)) as source:
+        async for item in source:
+            if isinstance(item, Turn):
+                run.turn = _with_own_ids(run, item)
+            elif gated:
+                run.held += item
+            else:
+                run.streamed += item
+                yield Text(item)
     if run.turn is None:
-        raise ModelError("the policy ended without a turn")
+        raise ModelError("the policy ended without a turn; its last item must be one")
 
 
-async def _call_tools(run: _Run, turn: Turn) -> AsyncIterator[Event]:
-    run.conversation.append(Message("assistant", turn.text, tool_calls=turn.calls))
+def _with_own_ids(run: _Run, turn: Turn) -> Turn:
+    """The turn, with fresh ids for calls whose id is empty or used before."""
+    seen = {call.id for message in run.conversation for call in message.tool_calls} | {""}
+    calls = []
     for call in turn.calls:
-        yield ToolCallEvent(call)
-        run.calls.append(f"{call.name} {compact_json(dict(call.arguments))}")
-        payload = await run.session.call(call.name, call.arguments)
-        if payload.get("status") == "approval_required" and not _polls(call):
-            card = run.session.gateway.journal.get(payload["approval_id"])
+        fresh = call if call.id not in seen else replace(call, id=run.ids.new("call"))
+        seen.add(fresh.id)
+        calls.append(fresh)
+    return replace(turn, calls=tuple(calls))
+
+
+async def _call_tools(run: _Run, turn: Turn) -> AsyncGenerator[Event, None]:
+    """Call in order; whatever interrupts, each call has its tool message in the end."""
+    run.say(Message("assistant", turn.text, tool_calls=turn.calls))
+    open_calls = list(turn.calls)
+    try:
+        if turn.text and not run.streamed:
+            yield Text(turn.text)
+        for problem in turn.problems:
+            yield Think(problem)
+        for call in turn.calls:
+            yield ToolCallEvent(call)
+            payload = await run.session.call(call.name, call.arguments)
+            run.calls.append(f"{call.name} {compact_json(run.session.log[-1].arguments)}")
+            card = _held_by(run, call, payload)
             if card is not None:
                 yield Approval(card.to_dict())
-                payload = await _wait(run, card.to_dict(), payload)
-        run.conversation.append(Message("tool", compact_json(payload), tool_call_id=call.id))
-        yield ToolResult(call.id, payload)
+                payload = await _decision(run, card, payload)
+            run.say(Message("tool", compact_json(payload), tool_call_id=call.id))
+            open_calls.remove(call)
+            yield ToolResult(call.id, payload)
+    finally:
+        for call in open_calls:
+            run.say(Message("tool", compact_json(_interrupted(run)), tool_call_id=call.id))
 
 
-async def _wait(run: _Run, card: Mapping[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
-    """The final payload where a decision comes in time, else the one that says it waits."""
+def _interrupted(run: _Run) -> dict[str, Any]:
+    reason = "the run was stopped before this call was answered"
+    return run.session.gateway.answer("", "unknown", reason=reason)
+
+
+def _held_by(run: _Run, call: ToolCall, payload: Mapping[str, Any]) -> ApprovalCard | None:
+    """The card of a write that this call has put on hold; polling shows none."""
+    if payload.get("status") != "approval_required" or call.arguments.get("approval_id"):
+        return None
+    return run.session.gateway.journal.get(str(payload["approval_id"]))
+
+
+async def _decision(run: _Run, card: ApprovalCard, payload: dict[str, Any]) -> dict[str, Any]:
+    """The final payload where a decision comes in time, else how the held write stands."""
     if run.approver is None:
         return payload
-    try:
-        # A limit of zero still asks once: a script answers at once, a person does not.
-        limit = None if run.settings.wait_s is None else max(run.settings.wait_s, 1e-3)
-        async with asyncio.timeout(limit):
-            approve = await run.approver.decide(card)
-    except TimeoutError:
-        return payload
-    if approve is None:
-        return payload
     gateway = run.session.gateway
-    return await gateway.decide(
-        str(card["approval_id"]), approve=approve, by=run.session.principal.name
-    )
+    approve: bool | None = None
+    with suppress(TimeoutError):
+        # No time still asks once: a script answers without waiting, a person does not.
+        async with asyncio.timeout(run.settings.wait_s):
+            approve = await run.approver.decide(card.to_dict())
+    if approve is None:
+        return gateway.standing(card.id)
+    return await gateway.decide(card.id, approve=approve, by=run.session.principal.name)
 
 
 def _end_or_nudge(
@@ -190,31 +251,34 @@ def _end_or_nudge(
     """What a turn without a call leads to: repair, nudge, or the end."""
     if turn.problems and run.repairs < MAX_REPAIRS:
         run.repairs += 1
-        return _again(run, turn, repair_text(turn.problems), "malformed_call", run.repairs), None
-    stall = run.radar.classify(turn.text, situation)
-    if stall is not None and situation is not None and run.settings.nudge:
-        if run.nudges < run.settings.max_nudges:
-            run.nudges += 1
-            text = nudge_text(situation.tool, situation.required, run.settings.nudge_style)
-            return _again(run, turn, text, stall.kind, run.nudges), None
-    run.conversation.append(Message("assistant", turn.text))
+        text = repair_text(turn.problems)
+        return _again(run, turn, text, "malformed_call", run.repairs), None
+    stall = run.radar.classify(turn.text, situation) if run.settings.nudge else None
+    if stall is not None and situation is not None and run.nudges < run.settings.max_nudges:
+        run.nudges += 1
+        text = nudge_text(situation, run.settings.nudge_style)
+        return _again(run, turn, text, stall.kind, run.nudges), None
+    run.say(Message("assistant", turn.text))
     shown: list[Event] = [] if run.streamed or not turn.text else [Text(turn.text)]
-    return shown, _reason(run, stall)
-
-
-def _reason(run: _Run, stall: Stall | None) -> DoneReason:
-    return "stalled" if stall is not None and run.settings.nudge else "answered"
+    return shown, "answered" if stall is None else "stalled"
 
 
 def _again(run: _Run, turn: Turn, text: str, kind: str, count: int) -> list[Event]:
-    run.conversation.append(Message("assistant", turn.text))
-    run.conversation.append(Message("user", text, synthetic=True))
+    """Keep what was said from the window, and ask for another turn."""
+    run.say(Message("assistant", turn.text))
+    run.say(Message("user", text, synthetic=True))
     thought: list[Event] = [Think(turn.text)] if turn.text and not run.streamed else []
     return [*thought, Nudge(text, kind, count)]
 
 
-def _polls(call: ToolCall) -> bool:
-    return bool(call.arguments.get("approval_id"))
+def _said_since_user(conversation: Sequence[Message]) -> int:
+    """Synthetic turns since the user last spoke: a run that goes on keeps counting."""
+    count = 0
+    for message in reversed(conversation):
+        if message.role == "user" and not message.synthetic:
+            break
+        count += message.role == "user"
+    return count
 
 
 def _repeats(run: _Run) -> bool:

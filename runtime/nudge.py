@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from breadcrumbs.radar import Disclosed
+
 NudgeStyle = Literal["contract", "seed"]
 
 
-def nudge_text(tool: str, required: Sequence[str], style: NudgeStyle = "contract") -> str:
-    """The nudge for a disclosed tool.
+def nudge_text(situation: Disclosed, style: NudgeStyle = "contract") -> str:
+    """The nudge for what was disclosed.
 
     `contract` states how calls work and offers every way out; `seed` is the imperative wording
     of the original four-tier design, kept for comparison.
@@ -22,11 +24,17 @@ def nudge_text(tool: str, required: Sequence[str], style: NudgeStyle = "contract
             " user's intent and workspace context. If a write tool requires approval, the MCP"
             " Gateway will handle it automatically."
         )
-    fields = f" and its required fields ({', '.join(required)})" if required else ""
+    if situation.others:
+        names = ", ".join((situation.tool, *situation.others))
+        shown, call = f"schemas of {names} are", "the tool_name that fits and its required fields"
+    else:
+        required = ", ".join(situation.required)
+        fields = f" and its required fields ({required})" if required else ""
+        shown, call = f"schema of {situation.tool} is", f"tool_name '{situation.tool}'{fields}"
     return (
-        f"A tool runs only when it is called. The schema of {tool} is above. Either call"
-        f" execute_tool with tool_name '{tool}'{fields}, or say which required value is missing,"
-        " or say that no call is needed. Writes are held for approval by the gateway."
+        f"A tool runs only when it is called. The {shown} above. Either call execute_tool with"
+        f" {call}, or say which required value is missing, or say that no call is needed. Writes"
+        " are held for approval by the gateway."
     )
 
 

@@ -39,6 +39,8 @@ MARKERS = (
 )
 ECHO_NAMES = 3
 """This many parameter names in list shape are a recited schema (or all, where there are fewer)."""
+MAX_CHARS = 6000
+CLOSING_CHARS = 600
 NOT_EXECUTED = frozenset({"invalid", "not_disclosed"})
 
 _FAKE_CALL = re.compile(
@@ -71,6 +73,7 @@ _MANDATED = re.compile(
     r"|\brequired to (?:read|confirm|ask|repeat)",
     re.IGNORECASE,
 )
+_CHOICE = re.compile(r"\bor (?!cancel\b|do you\b|not\b|shall\b|should\b|wait\b|would\b)[^.!?\n]*\?")
 _ASKS_LEAVE = re.compile(
     r"\b(?:would you like me to|want me to|(?:shall|should|may|can) i)\b([^?]*)\?",
     re.IGNORECASE,
@@ -141,6 +144,7 @@ class Radar:
         """
         if situation is None or situation.executed:
             return None
+        text = _shortened(text)
         if self.mode == "markers":
             return _by_marker(text)
         if _ONLY_TALK.search(situation.user_text.rpartition("\n")[2]):
@@ -192,6 +196,13 @@ def _payload(message: Message) -> Mapping[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
+def _shortened(text: str) -> str:
+    """Beginning and end of a text too long to be searched whole; stalls show there."""
+    if len(text) <= MAX_CHARS:
+        return text
+    return f"{text[: MAX_CHARS // 2]}\n{text[-MAX_CHARS // 2 :]}"
+
+
 def _by_marker(text: str) -> Stall | None:
     lowered = text.lower()
     return next((Stall("param_dump", m) for m in MARKERS if m in lowered), None)
@@ -230,7 +241,11 @@ def _by_question(text: str, situation: Disclosed) -> Stall | None:
     asked = asked_parameters(text, situation.parameters)
     if any(_is_missing(parameter, situation) for parameter in asked):
         return None
-    closing = OPEN_QUESTION.sub(" ", _closing(text))
+    closing = "\n".join(
+        sentence
+        for sentence in _closing(text).split("\n")
+        if not OPEN_QUESTION.search(sentence) and not _CHOICE.search(sentence)
+    )
     permission = _PERMISSION.search(closing) or _leave_for_task(closing, situation.tool)
     if permission and not _MANDATED.search(text):
         return Stall("permission_ask", permission.group(0))
@@ -244,7 +259,7 @@ def _leave_for_task(closing: str, tool: str) -> re.Match[str] | None:
     names = set(re.findall(r"[a-z]{3,}", tool.lower()))
     for found in _ASKS_LEAVE.finditer(closing):
         said = set(re.findall(r"[a-z]{3,}", found.group(1).lower()))
-        if " or " not in found.group(1) and 2 * len(names & said) >= len(names) > 0:
+        if 2 * len(names & said) >= len(names) > 0:
             return found
     return None
 
@@ -282,4 +297,4 @@ def _closing(text: str, sentences: int = 3) -> str:
     """The last sentences, code blocks and quotations left out."""
     plain = re.sub(r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"", " it ", text, flags=re.DOTALL)
     parts = re.split(r"(?<=[.!?:])\s+|\n+", plain.replace("’", "'").strip())
-    return "\n".join(parts[-sentences:])
+    return "\n".join(parts[-sentences:])[-CLOSING_CHARS:]

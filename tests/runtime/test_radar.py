@@ -1,0 +1,253 @@
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadcrumbs.asking import Parameter, asked_parameters, is_given, parameters_of
+from breadcrumbs.gateway.gateway import SimulatedGateway
+from breadcrumbs.messages import Message, compact_json
+from breadcrumbs.radar import MARKERS, Disclosed, Radar, situation_of
+
+STALL = "To open a ticket, please provide the following details: title, priority, floor, due."
+PARAMETERS = (
+    Parameter("title", required=True, description="What is wrong"),
+    Parameter("priority", has_default=True, choices=("low", "normal", "high")),
+    Parameter("floor", type="integer"),
+    Parameter("due", format="date-time"),
+    Parameter("contact_email", format="email"),
+)
+
+
+def said(user: str, executed: bool = False) -> Disclosed:
+    return Disclosed("create_ticket", PARAMETERS, user, executed)
+
+
+FULL = said("Open a ticket titled 'Lift is stuck' with high priority")
+BARE = said("Open a ticket with high priority")
+STALLS = [
+    (STALL, "param_dump"),
+    ("The tool takes:\n- title (string)\n- priority\n- floor\nSend me the values.", "param_dump"),
+    (
+        "| Field | Type |\n|---|---|\n| title | string |\n| priority | enum |\n| floor | int |",
+        "param_dump",
+    ),
+    ('```json\n{"inputSchema": {"properties": {"title": {"type": "string"}}}}\n```', "param_dump"),
+    ("I have found the right tool. Would you like me to proceed?", "permission_ask"),
+    ("Shall I create the ticket?", "permission_ask"),
+    ("This is a write. Please confirm that I should go ahead.", "permission_ask"),
+    ("If you'd like, I can open it now.", "permission_ask"),
+    ("Which priority should the ticket have?", "inferable_value_ask"),
+    ("What is the title of the ticket?", "inferable_value_ask"),
+    ("On which floor is it, and what is the contact email?", "inferable_value_ask"),
+    ("I will now open the ticket.", "announce_without_call"),
+    ("Let me create that ticket for you.", "announce_without_call"),
+    ("Opening the ticket now.", "announce_without_call"),
+    ("", "announce_without_call"),
+    ("execute_tool(tool_name='create_ticket', arguments={})", "fake_call_in_text"),
+    ('create_ticket(title="Lift is stuck")', "fake_call_in_text"),
+    ('{"name": "create_ticket", "arguments": {"title": "Lift is stuck"}}', "fake_call_in_text"),
+    ("<tool_response>\n{}\n</tool_response>", "fake_call_in_text"),
+    ("Action: create_ticket\nAction Input: {}", "fake_call_in_text"),
+]
+LEGITIMATE = [
+    "I can't open tickets for that building, since you have no access there.",
+    "There is no suitable tool for this here.",
+    "You have two lifts: north and south. Which one is stuck?",
+    "Should I open it for the north lift or the south lift?",
+    "Tell me which lift you mean and I will open the ticket.",
+    "The lift was repaired yesterday, so there is nothing to report.",
+]
+
+
+@pytest.mark.parametrize(("text", "kind"), STALLS)
+def test_stalls_are_seen_by_kind(text: str, kind: str) -> None:
+    stall = Radar().classify(text, FULL)
+    assert stall is not None
+    assert stall.kind == kind
+
+
+@pytest.mark.parametrize("text", LEGITIMATE)
+def test_legitimate_turns_pass(text: str) -> None:
+    assert Radar().classify(text, FULL) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What should the title of the ticket be?",
+        "Which title should it have?",
+        "I need one more detail. What is the title?",
+        "Please provide the title of the ticket.",
+        "Could you tell me the title?",
+    ],
+)
+def test_a_question_for_a_missing_required_value_is_no_stall_and_for_a_given_one_it_is(
+    text: str,
+) -> None:
+    assert Radar().classify(text, BARE) is None
+    stall = Radar().classify(text, FULL)
+    assert stall is not None
+    assert stall.kind == "inferable_value_ask"
+
+
+def test_asking_for_an_optional_value_beside_a_missing_one_is_still_a_question() -> None:
+    assert Radar().classify("What are the title and the priority?", BARE) is None
+
+
+def test_the_gate_comes_before_all_text() -> None:
+    for text, _ in STALLS:
+        for mode in ("full", "markers"):
+            assert Radar(mode).classify(text, None) is None
+            assert Radar(mode).classify(text, said("Open a ticket", executed=True)) is None
+
+
+def test_users_who_want_only_talk_get_it() -> None:
+    for user in (
+        "Explain create_ticket to me",
+        "Show me what a call would look like, but don't run it",
+        "What does create_ticket need?",
+    ):
+        assert Radar().classify(STALL, said(user)) is None
+
+
+def test_markers_are_the_substrings_and_nothing_else() -> None:
+    radar = Radar("markers")
+    for marker in MARKERS:
+        assert radar.classify(f"Well, {marker.upper()} x", FULL) is not None
+    assert radar.classify("I will now open the ticket.", FULL) is None
+
+
+@given(st.text(), st.text())
+def test_any_text_is_classified_without_raising(text: str, user: str) -> None:
+    assert Radar().classify(text, said(user)) == Radar().classify(text, said(user))
+
+
+@given(st.text(alphabet="a`- |:(),\n", max_size=2000))
+def test_hostile_repetition_is_quick(text: str) -> None:
+    Radar().classify(text, FULL)
+
+
+@pytest.mark.parametrize(
+    "piece", ["a ", "`", "a, ", "- ", "i will ", "<a_a>", "which ", '"', "a" * 50]
+)
+def test_long_hostile_texts_do_not_hang(piece: str) -> None:
+    begin = time.perf_counter()
+    Radar().classify(piece * (20_000 // len(piece)), FULL)
+    assert time.perf_counter() - begin < 5.0  # quadratic patterns took longer than that
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "expected"),
+    [
+        ("title", "Open a ticket titled 'Lift is stuck'", True),
+        ("title", "Open a ticket", False),
+        ("priority", "make it high", True),
+        ("priority", "open a ticket", False),
+        ("floor", "on floor 3", True),
+        ("floor", "by 2026-03-04", False),
+        ("due", "until tomorrow", True),
+        ("due", "for the printer", False),
+        ("contact_email", "tell ana@example.com", True),
+        ("contact_email", "tell Ana", False),
+    ],
+)
+def test_what_the_user_gave(name: str, user: str, expected: bool) -> None:
+    parameter = next(p for p in PARAMETERS if p.name == name)
+    assert is_given(parameter, user, PARAMETERS) is expected
+
+
+def test_an_id_is_given_only_by_an_id_of_its_kind() -> None:
+    customer = Parameter("customer_id", required=True)
+    assert is_given(customer, "bill cus_1109", [customer])
+    assert not is_given(customer, "under purchase order PO-K71 of 2026", [customer])
+
+
+def test_a_number_that_belongs_to_another_parameter_is_not_given() -> None:
+    days = Parameter("days", required=True, type="integer")
+    doses = Parameter("doses_per_day", required=True, type="integer")
+    assert not is_given(days, "prescribe it with 4 doses per day", [days, doses])
+    assert is_given(days, "prescribe 4 doses per day for 9 days", [days, doses])
+
+
+def test_the_asked_for_thing_is_found_by_its_place_in_the_question() -> None:
+    asked = asked_parameters("Which floor is the ticket titled 'due' for?", PARAMETERS)
+    assert [p.name for p in asked] == ["floor"]
+
+
+async def test_the_situation_is_read_from_the_conversation(gateway: SimulatedGateway) -> None:
+    session = gateway.gateway.session()
+
+    async def answer(name: str, **arguments: Any) -> Message:
+        return Message("tool", compact_json(await session.call(name, arguments)), tool_call_id="c")
+
+    messages = [Message("user", "hello"), Message("assistant", "hi"), Message("user", "list them")]
+    messages.append(await answer("search_tool_catalog", query="list tickets"))
+    assert situation_of(messages) is None
+    messages.append(await answer("get_tool_schema", tool_names=["list_tickets", "create_ticket"]))
+    situation = situation_of(messages)
+    assert situation is not None
+    assert (situation.tool, situation.others) == ("list_tickets", ("create_ticket",))
+    assert situation.required == ("title",)
+    assert situation.user_text == "hello\nlist them"
+    assert not situation.executed
+    invalid = await answer("execute_tool", tool_name="create_ticket", arguments={})
+    done = await answer("execute_tool", tool_name="list_tickets", arguments={})
+    after_invalid = situation_of([*messages, invalid])
+    after_done = situation_of([*messages, done])
+    assert after_invalid is not None
+    assert after_done is not None
+    assert not after_invalid.executed  # nothing ran
+    assert after_done.executed
+    nudged = [*messages, Message("assistant", "x"), Message("user", "y", synthetic=True)]
+    assert situation_of(nudged) == situation
+    assert situation_of([*messages, Message("assistant", "x"), Message("user", "next")]) is None
+
+
+def test_a_tool_message_that_is_no_payload_is_passed_over() -> None:
+    assert (
+        situation_of([Message("user", "u"), Message("tool", "not json", tool_call_id="c")]) is None
+    )
+    assert situation_of([Message("user", "u"), Message("tool", "[1]", tool_call_id="c")]) is None
+
+
+CORPUS = (
+    Path(os.environ.get("BREADCRUMBS_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+    / "data"
+    / "stall_turns_dev.jsonl"
+)
+
+
+@pytest.mark.skipif(not CORPUS.is_file(), reason="no hesitation corpus; set BREADCRUMBS_SHARED")
+def test_on_reported_english_turns_precision_beats_the_markers() -> None:
+    rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
+    english = [row for row in rows if row["language"] == "en"]
+    full, markers = (score(Radar(mode), english) for mode in ("full", "markers"))
+    assert full[0] >= 0.9
+    assert full[1] >= 0.5
+    assert full[0] > markers[0]
+    assert full[1] > 3 * markers[1]
+
+
+def score(radar: Radar, rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """Precision and recall."""
+    flags = [radar.classify(row["text"], corpus_situation(row["context"])) for row in rows]
+    labels = [row["label"] == "stall" for row in rows]
+    hits = sum(1 for flag, label in zip(flags, labels, strict=True) if flag and label)
+    return hits / sum(1 for flag in flags if flag), hits / sum(labels)
+
+
+def corpus_situation(context: dict[str, Any]) -> Disclosed | None:
+    history = context["history"]
+    if "schema" not in history:
+        return None
+    schema = {
+        "properties": {p["name"]: p for p in context["parameters"]},
+        "required": [p["name"] for p in context["parameters"] if p["required"]],
+    }
+    parameters = parameters_of(schema)
+    return Disclosed(context["tool"], parameters, context["user"], history[-1] != "schema")
