@@ -190,13 +190,15 @@ def _words(value: str) -> list[str]:
 
 
 def _time_given(parameter: Parameter, text: str, parameters: Sequence[Parameter]) -> bool:
-    """As many dates, or times of day, as there are required parameters that take them."""
-    needed = [p for p in parameters if p.is_time and (p.required or p == parameter)]
-    dates = [p for p in needed if p.is_date]
-    if parameter in dates:
-        return len(_DATE_VALUE.findall(text)) >= len(dates)
-    times = len(_CLOCK_VALUE.findall(text)) + (0 if dates else len(_DATE_VALUE.findall(text)))
-    return times >= len(needed) - len(dates)
+    """As many dates, or times of day, as there are parameters that may have taken them."""
+    timed = [p for p in parameters if p.is_time]
+    dates = [p for p in timed if p.is_date]
+    rivals = dates if parameter in dates else [p for p in timed if p not in dates]
+    needed = sum(p.required for p in rivals) + (not all(p.required for p in rivals))
+    found = len((_DATE_VALUE if parameter in dates else _CLOCK_VALUE).findall(text))
+    if not dates:
+        found += len(_DATE_VALUE.findall(text))
+    return found >= max(needed, 1)
 
 
 def _number_given(parameter: Parameter, text: str, parameters: Sequence[Parameter]) -> bool:
@@ -223,7 +225,9 @@ def _number_beside(parameter: Parameter, text: str) -> bool:
 def _text_given(parameter: Parameter, user_text: str, parameters: Sequence[Parameter]) -> bool:
     words = set(parameter.words)
     if parameter.format == "email" or words & {"email", "recipient", "attendees"}:
-        return _EMAIL.search(user_text) is not None
+        return _EMAIL.search(user_text) is not None and not (
+            re.search(r"\b(?:b?cc|copy)\b", user_text.lower()) and "bcc" not in parameter.words
+        )
     if words & {"url", "uri", "link", "webhook"}:
         return _URL.search(user_text) is not None
     if words & {"owner", "repo", "repository", "timezone"}:
@@ -232,18 +236,23 @@ def _text_given(parameter: Parameter, user_text: str, parameters: Sequence[Param
         return any(_may_name(found, parameter) for found in _ID.findall(user_text))
     if words & _NAMES_A_THING and _CALLED.search(user_text.lower()):
         return True
-    quoted = _QUOTED.findall(user_text)
+    others = {word for p in parameters if p != parameter for word in p.words if word not in _THIN}
+    quoted = [m for m in _QUOTED.finditer(user_text) if others.isdisjoint(_around(user_text, m))]
     free = [p for p in parameters if p.required and _is_free_text(p)]
     if quoted and parameter in free and len(quoted) >= len(free):
         return True
     named = r"[\s_-]".join(re.escape(word) for word in parameter.words)
-    value = (
-        r"(?:\s+(?:is|to|of|as)|\s*[:=])?\s+['\"“]?(?!(?:and|for|in|on|the|a|an|with|of|to)\b)\w"
-    )
+    joint = r"(?:a|an|and|for|in|including|of|on|that|the|to|which|with)\b"
+    value = rf"(?:\s+(?:is|to|of|as)|\s*[:=])?\s+['\"“]?(?!{joint})\w"
     return (
         re.search(rf"\b(?:with|set|as|under|using)\s+(?:the\s+)?{named}{value}", user_text.lower())
         is not None
     )
+
+
+def _around(text: str, found: re.Match[str]) -> list[str]:
+    """The words beside a quoted value: what they name, it belongs to."""
+    return [*_words(text[: found.start()])[-3:], *_words(text[found.end() :])[:3]]
 
 
 def _is_free_text(parameter: Parameter) -> bool:
