@@ -1,0 +1,89 @@
+"""What `breadcrumbs eval` reads: which model, which data, how many scenarios in which cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from breadcrumbs.config import STRICT
+
+HeldOut = Literal["held_out_tools", "held_out_domain"]
+System = Literal["base", "adapter", "always_dispatch", "always_ask"]
+SYSTEMS: tuple[System, ...] = ("base", "adapter", "always_dispatch", "always_ask")
+
+
+@dataclass(config=STRICT)
+class Cell:
+    """One combination of tier 1 and split, and how many scenarios of each behaviour it has."""
+
+    breadcrumb: bool
+    split: HeldOut
+    dispatch: int = Field(ge=0)
+    clarify: int = Field(ge=0)
+    decline: int = Field(default=0, ge=0)
+
+    @property
+    def tier(self) -> str:
+        """The cell's breadcrumb setting as results name it."""
+        return "breadcrumb_on" if self.breadcrumb else "breadcrumb_off"
+
+    @property
+    def turns(self) -> int:
+        """Decision turns in the cell."""
+        return self.dispatch + self.clarify + self.decline
+
+
+@dataclass(config=STRICT)
+class Episodes:
+    """Whole episodes per model: breadcrumb on, held-out tools, nudge off."""
+
+    dispatch: int = Field(default=0, ge=0)
+    clarify: int = Field(default=0, ge=0)
+    decline: int = Field(default=0, ge=0)
+    max_rounds: int = Field(default=6, ge=1)
+
+    @property
+    def count(self) -> int:
+        """Episodes in all."""
+        return self.dispatch + self.clarify + self.decline
+
+
+@dataclass(config=STRICT)
+class EvalConfig:
+    """One evaluation; paths are as the command that runs it sees them."""
+
+    data: Path
+    """Folder written by `breadcrumbs generate`."""
+    out: Path
+    cells: tuple[Cell, ...]
+    model: str = "smollm2-135m"
+    adapter: Path | None = None
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    search_turns: int = Field(default=0, ge=0)
+    """Search turns per split: the first turn, from the system prompt and the request alone."""
+    episodes: Episodes = Field(default_factory=Episodes)
+    max_new_tokens: int = Field(default=160, ge=8)
+    text_budget: int = Field(default=64, ge=8)
+    """A turn whose first tokens, so many, hold no call is prose and is stopped there."""
+    batch_tokens: int = Field(default=16_384, ge=1_024)
+    """Prompt tokens in one batch, padding counted: bounds the memory."""
+    seed: int = Field(default=0, ge=0)
+    """Of the bootstrap; generation is greedy."""
+
+    def __post_init__(self) -> None:
+        places = [(cell.breadcrumb, cell.split) for cell in self.cells]
+        if len(set(places)) != len(places):
+            raise ValueError("cells: two cells have the same breadcrumb and split")
+
+    @property
+    def models(self) -> tuple[System, ...]:
+        """The systems that need the model."""
+        return ("base",) if self.adapter is None else ("base", "adapter")
+
+    @property
+    def splits(self) -> tuple[HeldOut, ...]:
+        """Splits that some cell names, in order."""
+        return tuple(dict.fromkeys(cell.split for cell in self.cells))
