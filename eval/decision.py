@@ -15,7 +15,7 @@ from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.errors import DataError
-from breadcrumbs.eval.config import Cell, Episodes, HeldOut, System
+from breadcrumbs.eval.config import Cell, Episodes, System
 from breadcrumbs.eval.metrics import EXECUTE, Case
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import META_TOOLS, GatewaySettings
@@ -181,14 +181,3 @@ def _number(schema: Mapping[str, Any], kind: str) -> int | float:
     high = schema.get("maximum")
     value = 1 if low is None else low
     return value if high is None else min(value, high)
-
-
-def split_scenarios(data: str, splits: Sequence[HeldOut]) -> dict[HeldOut, list[Scenario]]:
-    """Scenarios of each split, as stored.
-
-    Raises:
-        DataError: no complete data set there.
-    """
-    from breadcrumbs.data_gen.dataset import load_scenarios
-
-    return {split: load_scenarios(data, split) for split in splits}

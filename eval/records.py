@@ -17,6 +17,8 @@ from breadcrumbs.errors import ConfigError
 from breadcrumbs.eval.config import EvalConfig, System
 from breadcrumbs.models import GGUF_SHA256, SMALL
 
+RESULTS = "results.json"
+CELLS = "cells"
 Record = dict[str, Any]
 
 
