@@ -43,22 +43,22 @@ def branches_attention(
     """
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     heads, kinds = query.shape[1], key.shape[1]
-    folded = query[0].unflatten(0, (kinds, heads // kinds)) * scale
-    total = query.shape[2]
+    shared = heads // kinds  # query heads on one key head
+    total, depth = query.shape[2:]
+    folded = query[0].reshape(kinds, shared, total, depth) * scale
     spans = ((0, prefix), *branches) if branches else ((0, total),)
     outputs = []
     for start, end, seen in _blocks(spans, prefix if branches else 0):
         keys, values = (torch.cat([part[0][:, span] for span in seen], 1) for part in (key, value))
-        picked = folded[:, :, start:end]
-        scores = torch.matmul(picked.flatten(1, 2), keys.transpose(1, 2))
-        scores = scores.unflatten(1, picked.shape[1:3])
         width = end - start
+        picked = folded[:, :, start:end].reshape(kinds, shared * width, depth)
+        scores = torch.matmul(picked, keys.transpose(1, 2)).reshape(kinds, shared, width, -1)
         future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
         own = scores[..., -width:].masked_fill(future, -torch.inf)
         scores = torch.cat([scores[..., :-width], own], -1)
         shares = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
-        mixed = torch.matmul(shares.flatten(1, 2), values).unflatten(1, picked.shape[1:3])
-        outputs.append(mixed.flatten(0, 1))
+        mixed = torch.matmul(shares.flatten(1, 2), values)
+        outputs.append(mixed.reshape(heads, width, depth))
     return torch.cat(outputs, 1).transpose(0, 1)[None], None
 
 
@@ -73,9 +73,30 @@ def _blocks(
             yield start, end, (own,) if span_start == 0 else (slice(0, prefix), own)
 
 
+def branches_of(position_ids: torch.Tensor) -> tuple[tuple[tuple[int, int], ...], int]:
+    """The branches and the prefix length of a packed row, from where its positions (1, T) restart.
+
+    A row without a restart has no branches: it is plainly causal.
+    """
+    positions = position_ids[0]
+    total = len(positions)
+    restarts = [at + 1 for at in (positions.diff() != 1).nonzero().flatten().tolist()]
+    if not restarts:
+        return (), 0
+    prefix = int(positions[restarts[0]])
+    return tuple(zip([prefix, *restarts], [*restarts, total], strict=True)), prefix
+
+
 def no_mask(*unused_args: Any, **unused: Any) -> None:
     """The mask function registered beside the attention: this attention needs none."""
     return None
+
+
+def supports_branches(config: Any) -> bool:
+    """Whether a model's attention is plain and causal, so that this one computes the same."""
+    plain = config.model_type in ("llama", "qwen2", "qwen3")
+    layers = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return plain and layers == {"full_attention"}
 
 
 def use_branches(model: Any) -> None:

@@ -62,7 +62,7 @@ def train_rows(
 
 
 def _stock_trainer(
-    config: TrainConfig, folder: Path, renderer: Any, examples: Sequence[Example]
+    config: TrainConfig, folder: Path | str, renderer: Any, examples: Sequence[Example]
 ) -> Any:
     """TRL as it comes, at the settings that suit it best here: no checkpointing, bf16."""
     import torch
@@ -99,11 +99,11 @@ def _loss_gap(sides: Sequence[Any], batches: Sequence[Iterator[Any]], count: int
     for _ in range(count):
         inputs = [next(batch) for batch in batches]
         with torch.no_grad():
-            losses = [
-                side.compute_loss(side.model.train(), dict(batch)).item()
+            ours, theirs = (
+                float(side.compute_loss(side.model.train(), dict(batch)))
                 for side, batch in zip(sides, inputs, strict=True)
-            ]
-        gaps.append(abs(losses[0] - losses[1]))
+            )
+        gaps.append(abs(ours - theirs))
     return max(gaps)
 
 

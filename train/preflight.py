@@ -144,9 +144,28 @@ def row_faults(
         reasons.append(
             f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
         )
+    reasons += _schema_faults(messages, tools)
     text = served_text(renderer, messages, tools)
     reasons += _text_faults(text, messages, tools, example, renderer)
     reasons += _turn_faults(text, messages, tools, example, renderer)
+    return reasons
+
+
+def _schema_faults(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Calls that the declared tools would refuse, such as arguments given as JSON text."""
+    import jsonschema_rs
+
+    declared = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    reasons = []
+    for index, message in enumerate(messages):
+        for call in message.tool_calls:
+            if call.name not in declared:
+                reasons.append(f"message {index}: calls undeclared tool {call.name!r}")
+                continue
+            validator = jsonschema_rs.validator_for(declared[call.name])
+            for error in validator.iter_errors(dict(call.arguments)):
+                where = ".".join(str(part) for part in error.instance_path) or "arguments"
+                reasons.append(f"message {index}: {call.name}: {where}: {error.message}")
     return reasons
 
 

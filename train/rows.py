@@ -37,4 +37,6 @@ def data_hash(config: TrainConfig) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror}; generate the data again") from error
+        raise DataError(
+            f"{path}: cannot read: {error.strerror}; generate the data again"
+        ) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.messages import Message, messages_from_dicts
+from breadcrumbs.models import SMALL, base_identity
 from breadcrumbs.train.batches import decision_message
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.run import SERVING, versions
@@ -22,23 +23,8 @@ from breadcrumbs.train.run import SERVING, versions
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
 
-SMALL_MODEL = "smollm2-135m"
-SMALL_MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 GOLDEN = 4  # conversations whose token ids a server must reproduce
 _UNPUBLISHED = (".bin", ".pt", ".pth", ".pkl", ".pickle")
-
-
-def base_id(model: str) -> str:
-    """How the base is named for others: a Hub id, or a hash; never a path on this machine."""
-    if model == SMALL_MODEL:
-        return f"gguf-sha256:{SMALL_MODEL_SHA256}"
-    if Path(model).is_dir():
-        weights = sorted(Path(model).glob("*.safetensors"))
-        digest = hashlib.sha256()
-        for file in weights:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-        return f"safetensors-sha256:{digest.hexdigest()}"
-    return model
 
 
 def publish(
@@ -55,7 +41,7 @@ def publish(
         ModelError: something would be published that is not plain data.
     """
     fresh = out / ".publish"
-    base = base_id(config.model)
+    base = base_identity(config.model)
     try:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
@@ -84,9 +70,9 @@ def serving_facts(
     return {
         "version": 1,
         "base": base,
-        "template_sha256": sha256_text(renderer.template),
+        "template_sha256": renderer.template_hash,
         "tokenizer_sha256": sha256_file(folder / "tokenizer.json"),
-        "call_format": renderer.call_format.id,
+        "call_format": renderer.call_format.kind,
         "stop_ids": list(renderer.stop_ids),
         "generation": {"do_sample": False, "max_new_tokens": 256},
         "adapter": {"rank": config.adapter.rank, "alpha": config.adapter.alpha},
@@ -132,7 +118,7 @@ def _card(config: TrainConfig, base: str, rows: int) -> str:
     source = (
         "SmolLM2-135M-Instruct (Apache-2.0), dequantised from Q4_1, so its weights are not the "
         "original ones"
-        if config.model == SMALL_MODEL
+        if config.model == SMALL
         else "the model named below"
     )
     return (
@@ -160,11 +146,6 @@ def _refuse_pickles(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.suffix in _UNPUBLISHED:
             raise ModelError(f"{path.name}: pickles are not published; save as safetensors")
-
-
-def sha256_text(text: str) -> str:
-    """Hex SHA-256 of UTF-8 text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sha256_file(path: Path) -> str:

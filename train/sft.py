@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from breadcrumbs.errors import ModelError
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.run import (
     CHECKPOINTS,
@@ -45,16 +46,17 @@ def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
     from breadcrumbs.rendering import load_renderer
     from breadcrumbs.train.rows import read_rows
 
+    rows = read_rows(config)
     folder = resolve_model(config.model)
     with quiet_libraries():
-        fit(config, read_rows(config), folder, load_renderer(folder), progress)
+        fit(config, rows, folder, load_renderer(folder), progress)
     return out
 
 
 def fit(
     config: TrainConfig,
     rows: Sequence[Mapping[str, Any]],
-    folder: Path,
+    folder: Path | str,
     renderer: Renderer,
     progress: Report | None = None,
 ) -> None:
@@ -83,11 +85,9 @@ def fit(
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Keep the libraries' bars, notes and deprecations of each other off the user's screen."""
-    import transformers
+    from breadcrumbs.models import quiet
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    with warnings.catch_warnings():
+    with quiet(), warnings.catch_warnings():
         # TRL 1.16 still uses a name that transformers 5.24 renamed.
         warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
         yield
@@ -95,7 +95,7 @@ def quiet_libraries() -> Iterator[None]:
 
 def build_trainer(
     config: TrainConfig,
-    folder: Path,
+    folder: Path | str,
     renderer: Renderer,
     examples: Sequence[Example],
     metrics_path: Path | None,
@@ -106,15 +106,25 @@ def build_trainer(
     from transformers import AutoModelForCausalLM, PrinterCallback, set_seed
 
     from breadcrumbs.train.adapter import lora
+    from breadcrumbs.train.attention import supports_branches, use_branches
     from breadcrumbs.train.trainer import DecisionTrainer, Objective, ProgressCallback
 
     set_seed(config.seed)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"{config.model}: cannot load the model: {reason}") from error
+    # On a GPU the model's own fused attention is faster than sharing the rows' beginning.
+    packed = not torch.cuda.is_available() and supports_branches(model.config)
+    if packed:
+        use_branches(model)
     trainer = DecisionTrainer(
         examples=examples,
         objective=Objective(config.decision_weight),
         metrics_path=metrics_path,
         pad_id=renderer.stop_ids[0],  # any token will do where no label stands
+        packed=packed,
         model=model,
         args=trainer_arguments(config),
         peft_config=lora(config.adapter),

@@ -7,11 +7,11 @@ Imports torch and trl at the top: import this module only where training runs.
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,16 @@ from transformers import TrainerCallback
 from trl import SFTTrainer
 
 from breadcrumbs.errors import ModelError
-from breadcrumbs.train.batches import BEHAVIOURS, IGNORED, Example, TwinSampler, collate, to_dataset
+from breadcrumbs.train.attention import branches_of
+from breadcrumbs.train.batches import (
+    BEHAVIOURS,
+    IGNORED,
+    Example,
+    TwinSampler,
+    pack_rows,
+    pad_rows,
+    to_dataset,
+)
 
 if TYPE_CHECKING:
     from breadcrumbs.progress import Report
@@ -63,8 +72,9 @@ class _Sums:
 class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
     """Rows that hold a decision: twins in one batch, the decision token weighed.
 
-    Logits are made at labelled positions only. With `decision_weight=0` the loss is that of
-    `SFTTrainer` on the same rows.
+    Logits are made at labelled positions only. `packed` rows share their common beginning and
+    need a model that was switched to `attention.use_branches`. With `decision_weight=0` the
+    loss is that of `SFTTrainer` on the same rows.
     """
 
     def __init__(
@@ -74,17 +84,19 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
         objective: Objective,
         metrics_path: Path | None = None,
         pad_id: int,
+        packed: bool = False,
         **trainer: Any,
     ) -> None:
         self._examples = examples
         self._objective = objective
         self._metrics_path = metrics_path
         self._sums = _Sums()
+        self._packed = packed
         self._selected: torch.Tensor | None = None
         self._began: tuple[float, int] | None = None
         super().__init__(
             train_dataset=to_dataset(examples),
-            data_collator=functools.partial(collate, pad_id=pad_id),
+            data_collator=pack_rows if packed else partial(pad_rows, pad_id=pad_id),
             **trainer,
         )
         # Asking the model's own forward for everything but the positions keeps DDP, FSDP and
@@ -119,12 +131,12 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
         targets[:, -1] = IGNORED
         self._selected = targets != IGNORED
         try:
-            logits = model(input_ids=inputs["input_ids"], use_cache=False).logits  # (N, V)
+            logits = self._logits(model, inputs)  # (N, V)
         finally:
             mask, self._selected = self._selected, None
         losses = functional.cross_entropy(logits.float(), targets[mask], reduction="none")
         deciding = torch.zeros_like(mask)
-        deciding[torch.arange(len(labels)), inputs["decision"] - 1] = True
+        deciding.view(-1)[inputs["decision"] - 1] = True
         decisions = losses[deciding[mask]]  # (B,), in row order
 
         items = losses.numel() if num_items_in_batch is None else num_items_in_batch
@@ -138,6 +150,17 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
             self._refuse(inputs, losses)
         self._count(inputs, losses, decisions)
         return loss
+
+    def _logits(self, model: Any, inputs: dict[str, torch.Tensor]) -> Any:
+        shape: dict[str, Any] = {}
+        if self._packed:
+            shape["branches"], shape["prefix"] = branches_of(inputs["position_ids"])
+        return model(
+            input_ids=inputs["input_ids"],
+            position_ids=inputs["position_ids"],
+            use_cache=False,
+            **shape,
+        ).logits
 
     def _count(
         self, inputs: dict[str, torch.Tensor], losses: torch.Tensor, decisions: torch.Tensor

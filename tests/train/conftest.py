@@ -1,0 +1,189 @@
+"""A tokenizer, a model and rows small enough to train on in a second, all made here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CALENDAR = {
+    "name": "create_event",
+    "description": "Put an event on a calendar.",
+    "risk": "write",
+    "requiresApproval": True,
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "start": {"type": "string", "format": "date-time"},
+            "note": {"type": ["string", "null"], "default": None},
+        },
+        "required": ["title", "start"],
+    },
+}
+
+
+def function(name: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": name, "parameters": parameters},
+    }
+
+
+TOOLS = [
+    function("search_tool_catalog", {"query": {"type": "string"}}, ["query"]),
+    function(
+        "get_tool_schema",
+        {"tool_names": {"type": "array", "items": {"type": "string"}}},
+        ["tool_names"],
+    ),
+    function(
+        "execute_tool",
+        {"tool_name": {"type": "string"}, "arguments": {"type": "object"}},
+        ["tool_name", "arguments"],
+    ),
+]
+
+
+def say(role: str, content: str = "", **rest: Any) -> dict[str, Any]:
+    return {
+        "role": role,
+        "content": content,
+        "tool_calls": [],
+        "tool_call_id": None,
+        "synthetic": False,
+        **rest,
+    }
+
+
+def call(number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return say("assistant", tool_calls=[{"id": f"c{number}", "name": name, "arguments": arguments}])
+
+
+def answer(number: int, payload: dict[str, Any]) -> dict[str, Any]:
+    return say("tool", json.dumps(payload, separators=(",", ":")), tool_call_id=f"c{number}")
+
+
+def make_row(number: int, behaviour: str, note: str | None = "") -> dict[str, Any]:
+    """One conversation; `note` is passed on unless empty, and None is a null that is allowed."""
+    title, start = f"Review {number}", f"2026-03-{number % 27 + 1:02d}T09:00"
+    asked = f"Put 'Review {number}' on my calendar"
+    matches = [] if behaviour == "decline" else [{"name": "create_event", "risk": "write"}]
+    messages = [
+        say("system", "Act through the gateway. Now: 2026-03-02T09:00."),
+        say("user", asked + (f" at {start}." if behaviour == "dispatch" else ".")),
+        call(0, "search_tool_catalog", {"query": "create event"}),
+        answer(0, {"layer": "1_catalog", "matches": matches, "next_step": "Read the schema."}),
+    ]
+    if behaviour == "decline":
+        messages.append(say("assistant", "There is no tool here for that."))
+    else:
+        schema = {"layer": "2_schema_disclosure", "disclosed": [CALENDAR], "next_step": "Call it."}
+        messages += [
+            call(1, "get_tool_schema", {"tool_names": ["create_event"]}),
+            answer(1, schema),
+        ]
+    if behaviour == "clarify":
+        messages.append(say("assistant", f"When does review {number} start?"))
+    if behaviour == "dispatch":
+        arguments = {"title": title, "start": start} | ({} if note == "" else {"note": note})
+        done = {"layer": "3_execution", "tool": "create_event", "status": "done"}
+        messages += [
+            call(2, "execute_tool", {"tool_name": "create_event", "arguments": arguments}),
+            answer(2, done),
+            say("assistant", "Done: it is on your calendar."),
+        ]
+    return {
+        "id": f"{behaviour}-{number}",
+        "twin": f"pair-{number}" if behaviour != "decline" else f"alone-{number}",
+        "split": "train",
+        "behaviour": behaviour,
+        "tool": "create_event",
+        "messages": messages,
+        "tools": TOOLS,
+    }
+
+
+def make_rows(pairs: int, declines: int = 0) -> list[dict[str, Any]]:
+    rows = [make_row(n, b) for n in range(pairs) for b in ("dispatch", "clarify")]
+    return rows + [make_row(pairs + n, "decline") for n in range(declines)]
+
+
+@pytest.fixture(name="make_row", scope="session")
+def make_row_fixture() -> Any:
+    return make_row
+
+
+@pytest.fixture(name="make_rows", scope="session")
+def make_rows_fixture() -> Any:
+    return make_rows
+
+
+@pytest.fixture
+def tools() -> list[dict[str, Any]]:
+    return TOOLS
+
+
+@pytest.fixture
+def schema_payload() -> str:
+    return json.dumps({"layer": "2_schema_disclosure", "disclosed": [CALENDAR]})
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    """Byte-level BPE with ChatML markers, trained on the rows; no template of its own."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator([json.dumps(row) for row in make_rows(8, 2)], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+    )
+
+
+@pytest.fixture(scope="session")
+def model_folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of two layers with its tokenizer, as a local model folder."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("model")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.2,  # else the frozen head could not say anything with certainty
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def renderer(model_folder: Path) -> Any:
+    from breadcrumbs.rendering import load_renderer
+
+    return load_renderer(model_folder)

@@ -1,0 +1,70 @@
+"""Block attention over branches against PyTorch's own, with the mask written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from breadcrumbs.train import attention
+
+
+def reference(query: Any, key: Any, value: Any, spans: tuple[Any, ...], prefix: int) -> Any:
+    import torch
+
+    total = query.shape[2]
+    allowed = torch.zeros(total, total, dtype=torch.bool)
+    for start, end in spans or ((0, total),):
+        allowed[start:end, :prefix] = True
+        allowed[start:end, start:end] = torch.ones(end - start, end - start).tril().bool()
+    allowed[:prefix, :prefix] = torch.ones(prefix, prefix).tril().bool()
+    groups = query.shape[1] // key.shape[1]
+    keys, values = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    mixed = torch.nn.functional.scaled_dot_product_attention(query, keys, values, allowed)
+    return mixed.transpose(1, 2)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 30),
+    st.lists(st.integers(1, 30), max_size=3),
+    st.sampled_from([4, 16, 256]),
+)
+def test_it_is_attention_under_the_branches_mask(prefix: int, rests: list[int], block: int) -> None:
+    import torch
+
+    if not rests:
+        rests, prefix = [prefix + 1], 0
+    spans, at = [], prefix
+    for rest in rests:
+        spans.append((at, at + rest))
+        at += rest
+    branches = tuple(spans) if len(rests) > 1 else ()
+    generator = torch.Generator().manual_seed(prefix * 100 + at)
+    query = torch.randn(1, 6, at, 8, generator=generator)
+    key, value = (torch.randn(1, 2, at, 8, generator=generator) for _ in range(2))
+    if not branches:
+        prefix = 0
+    whole, attention.BLOCK = attention.BLOCK, block
+    try:
+        ours, _ = attention.branches_attention(
+            None, query, key, value, None, branches=branches, prefix=prefix
+        )
+    finally:
+        attention.BLOCK = whole
+    assert torch.allclose(ours, reference(query, key, value, branches, prefix), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "answer"),
+    [
+        ({"model_type": "llama"}, True),
+        ({"model_type": "qwen3", "layer_types": ["full_attention"] * 2}, True),
+        ({"model_type": "qwen3", "layer_types": ["sliding_attention"]}, False),
+        ({"model_type": "gemma3_text"}, False),
+    ],
+)
+def test_only_plain_causal_models_are_switched(config: dict[str, Any], answer: bool) -> None:
+    assert attention.supports_branches(type("Config", (), config)()) is answer

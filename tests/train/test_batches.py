@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadcrumbs.errors import DataError
+from breadcrumbs.messages import Message, messages_from_dicts
+from breadcrumbs.train.attention import branches_of
+from breadcrumbs.train.batches import (
+    IGNORED,
+    TwinSampler,
+    build_example,
+    common_beginning,
+    decision_message,
+    pack_rows,
+    pad_rows,
+    to_dataset,
+    twin_order,
+)
+
+
+def batches_of(order: list[int], size: int) -> list[list[int]]:
+    return [order[at : at + size] for at in range(0, len(order), size)]
+
+
+@given(
+    st.lists(st.integers(1, 2), max_size=30),
+    st.sampled_from([2, 4, 8]),
+    st.integers(0, 5),
+)
+def test_order_is_a_permutation_that_keeps_twins_together(
+    sizes: list[int], batch_rows: int, seed: int
+) -> None:
+    twins = [f"t{n}" for n, size in enumerate(sizes) for _ in range(size)]
+    order = twin_order(twins, batch_rows, seed)
+    assert sorted(order) == list(range(len(twins)))
+    assert order == twin_order(twins, batch_rows, seed)
+    full = [b for b in batches_of(order, batch_rows) if len(b) == batch_rows]
+    parted = 0
+    for batch in full:
+        for index in batch:
+            partners = {i for i, twin in enumerate(twins) if twin == twins[index]}
+            parted += not partners <= set(batch)
+    assert parted <= 2  # at most one pair, where the rest of the epoch did not come out even
+    if batch_rows == 2:
+        assert parted == 0
+
+
+def test_epochs_and_seeds_give_other_orders() -> None:
+    twins = [f"t{n // 2}" for n in range(40)]
+    sampler = TwinSampler(twins, 2, seed=3)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    assert list(sampler) != first
+    sampler.set_epoch(0)
+    assert list(sampler) == first
+    assert twin_order(twins, 2, 3) != twin_order(twins, 2, 4)
+    assert len(sampler) == 40
+
+
+@pytest.mark.parametrize(("behaviour", "index"), [("dispatch", 6), ("clarify", 6), ("decline", 4)])
+def test_the_decision_is_the_turn_behind_the_payload(
+    make_row: Any, behaviour: str, index: int
+) -> None:
+    messages = messages_from_dicts(make_row(1, behaviour)["messages"])
+    assert decision_message(messages, behaviour, "create_event") == index
+
+
+def test_a_row_without_its_schema_has_no_decision(make_row: Any) -> None:
+    messages = messages_from_dicts(make_row(1, "dispatch")["messages"])
+    with pytest.raises(DataError, match="no 2_schema_disclosure payload for 'other'"):
+        decision_message(messages, "dispatch", "other")
+    with pytest.raises(DataError, match="no assistant turn after"):
+        decision_message([*messages[:6], Message("user", "?")], "dispatch", "create_event")
+
+
+def test_an_example_marks_the_decision_turn(make_row: Any, renderer: Any) -> None:
+    example = build_example(make_row(1, "clarify"), renderer)
+    turn = renderer.tokenizer.decode(list(example.ids[example.decision : example.decision_end]))
+    assert turn == "When does review 1 start?<|im_end|>"
+    assert example.labels[example.decision - 1] == IGNORED
+    with pytest.raises(DataError, match="behaviour 'stall'"):
+        build_example(make_row(1, "clarify") | {"behaviour": "stall"}, renderer)
+
+
+def test_rows_are_padded_on_the_right_without_a_mask(make_rows: Any, renderer: Any) -> None:
+    examples = [build_example(row, renderer) for row in make_rows(1)]
+    batch = pad_rows(list(to_dataset(examples)), pad_id=0)
+    assert set(batch) == {
+        "input_ids",
+        "position_ids",
+        "labels",
+        "decision",
+        "behaviour",
+        "row",
+    }
+    longest = max(len(example.ids) for example in examples)
+    assert batch["input_ids"].shape == batch["labels"].shape == (2, longest)
+    for number, example in enumerate(examples):
+        length = len(example.ids)
+        assert batch["input_ids"][number, :length].tolist() == list(example.ids)
+        assert set(batch["labels"][number, length:].tolist()) <= {IGNORED}
+    assert batch["behaviour"].tolist() == [0, 1]
+
+
+def test_packed_rows_keep_every_label_and_share_what_they_can(
+    make_rows: Any, renderer: Any
+) -> None:
+    examples = [build_example(row, renderer) for row in make_rows(1)]
+    rows = list(to_dataset(examples))
+    shared = common_beginning(rows)
+    assert shared > 100  # system prompt and tools
+    batch = pack_rows(rows)
+    total = sum(len(example.ids) for example in examples) - shared
+    assert batch["input_ids"].shape == batch["labels"].shape == (1, total)
+    kept = [token for token in batch["labels"][0].tolist() if token != IGNORED]
+    assert kept == [label for e in examples for label in e.labels if label != IGNORED]
+    firsts = batch["input_ids"].view(-1)[batch["decision"]].tolist()
+    assert firsts == [example.ids[example.decision] for example in examples]
+    assert branches_of(batch["position_ids"]) == (
+        ((shared, len(examples[0].ids)), (len(examples[0].ids), total)),
+        shared,
+    )
+
+
+def test_a_row_alone_has_no_branches(make_rows: Any, renderer: Any) -> None:
+    examples = [build_example(row, renderer) for row in make_rows(1)]
+    batch = pack_rows(list(to_dataset(examples))[:1])
+    assert branches_of(batch["position_ids"]) == ((), 0)
+
+
+def test_equal_rows_share_nothing_that_is_trained() -> None:
+    row = {"input_ids": [5, 6, 7, 8], "labels": [-100, -100, 7, 8]}
+    assert common_beginning([row, row]) == 1  # token 6 predicts the first label: each needs its own

@@ -1,0 +1,213 @@
+"""Every check has a row that it lets pass and one that it must catch."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from breadcrumbs.errors import PreflightError
+from breadcrumbs.train.adapter import lora, lora_fault
+from breadcrumbs.train.batches import build_example, to_dataset
+from breadcrumbs.train.config import AdapterConfig, TrainConfig
+from breadcrumbs.train.preflight import examine, preflight, row_faults, verify_dataset
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CONFIG = TrainConfig(data="d", out="o", steps=1)
+
+
+class Altered:
+    """A renderer whose rows come out wrong in one way; everything else is the real one."""
+
+    def __init__(self, inner: Any, alter: Any) -> None:
+        self._inner, self._alter = inner, alter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def training_row(self, messages: Any, tools: Any) -> Any:
+        row = copy.copy(self._inner.training_row(messages, tools))
+        for name, value in self._alter(row).items():
+            object.__setattr__(row, name, value)
+        return row
+
+
+def reasons(rows: list[dict[str, Any]], renderer: Any, config: TrainConfig = CONFIG) -> set[str]:
+    return {fault.reason for fault in examine(rows, renderer, config)[1]}
+
+
+def test_good_rows_pass_and_are_counted(make_rows: Any, renderer: Any) -> None:
+    result = preflight(make_rows(3, 2), renderer, CONFIG)
+    assert len(result.examples) == result.counts["rows"] == 8
+    assert result.counts["dispatch"] == result.counts["clarify"] == 3
+    assert result.counts["groups of twins"] == 5
+    shown = "\n".join(result.lines())
+    assert "dispatch-0:" in shown
+    assert "⟦«" in shown
+    assert "⟦Done: it is on your calendar.<|im_end|>⟧" in shown
+
+
+def test_a_null_that_the_schema_allows_passes(make_row: Any, renderer: Any) -> None:
+    assert reasons([make_row(1, "dispatch", note=None)], renderer) == set()
+
+
+def test_template_without_tools_is_caught(make_rows: Any, tokenizer: Any, renderer: Any) -> None:
+    blind = Altered(renderer, lambda _: {})
+    blind.template = CHATML
+    blind.tokenizer = tokenizer
+    with pytest.raises(PreflightError, match="every row: the chat template drops tools"):
+        preflight(make_rows(1), blind, CONFIG)
+
+
+def test_arguments_as_text_are_caught(make_row: Any, renderer: Any) -> None:
+    row = copy.deepcopy(make_row(7, "dispatch"))
+    row["messages"][6]["tool_calls"][0]["arguments"] = json.dumps({"tool_name": "create_event"})
+    with pytest.raises(PreflightError, match=r"dispatch-7: message 6: .*must be an object"):
+        preflight([make_row(6, "dispatch"), row], renderer, CONFIG)
+
+
+def test_inner_arguments_as_text_are_caught(make_row: Any, renderer: Any) -> None:
+    row = copy.deepcopy(make_row(7, "dispatch"))
+    call = row["messages"][6]["tool_calls"][0]
+    call["arguments"] = {"tool_name": "create_event", "arguments": json.dumps({"title": "x"})}
+    (reason,) = reasons([row], renderer)
+    assert reason.startswith("message 6: execute_tool: arguments:")
+    assert "object" in reason
+
+
+def test_nulls_from_merged_structs_are_caught(make_rows: Any, renderer: Any) -> None:
+    from datasets import Dataset
+
+    rows = make_rows(1)
+    kept = [{"id": row["id"], "messages": row["messages"]} for row in rows]
+    merged = [
+        {**row, "messages": messages["messages"]}
+        for row, messages in zip(rows, Dataset.from_list(kept), strict=True)
+    ]
+    with pytest.raises(PreflightError, match=r"injected null at message 2 search_tool_catalog\."):
+        preflight(merged, renderer, CONFIG)
+
+
+def test_a_row_over_the_limit_is_caught_not_cut(make_row: Any, renderer: Any) -> None:
+    config = TrainConfig(data="d", out="o", steps=1, max_tokens=100)
+    assert any(
+        "over max_tokens 100" in r for r in reasons([make_row(1, "dispatch")], renderer, config)
+    )
+
+
+def test_a_cut_decision_turn_is_caught(make_row: Any, renderer: Any) -> None:
+    def cut(row: Any) -> dict[str, Any]:
+        length = len(row.ids) - 3
+        return {"ids": row.ids[:length], "labels": row.labels[:length]}
+
+    found = reasons([make_row(1, "clarify")], Altered(renderer, cut))
+    assert "trained text differs from served text" in found
+    assert "decision turn is cut or outside the loss mask" in found
+    assert any("end-of-turn token is outside the loss mask" in reason for reason in found)
+
+
+def test_a_decision_turn_outside_the_mask_is_caught(make_row: Any, renderer: Any) -> None:
+    def blank(row: Any) -> dict[str, Any]:
+        span = row.turns[2]
+        labels = list(row.labels)
+        labels[span.start : span.end] = [-100] * (span.end - span.start)
+        return {"labels": labels}
+
+    assert reasons([make_row(1, "clarify")], Altered(renderer, blank)) == {
+        "decision turn (message 6) is outside the loss mask"
+    }
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_shifted_mask_is_caught(make_row: Any, renderer: Any, by: int) -> None:
+    def shift(row: Any) -> dict[str, Any]:
+        labels = list(row.labels)
+        return {"labels": labels[-by:] + labels[:-by]}
+
+    example = build_example(make_row(1, "dispatch"), renderer)
+    rolled = example.labels[-by:] + example.labels[:-by]
+    shifted = type(example)(
+        example.id,
+        example.twin,
+        example.behaviour,
+        example.ids,
+        rolled,
+        example.decision,
+        example.decision_end,
+    )
+    found = row_faults(make_row(1, "dispatch"), shifted, renderer, None)
+    assert "labels do not lie on their own tokens" in found
+    assert any("labels do not start behind the served prompt" in reason for reason in found)
+    assert reasons([make_row(1, "dispatch")], Altered(renderer, shift))
+
+
+def test_a_mask_moved_onto_its_neighbours_is_caught(make_row: Any, renderer: Any) -> None:
+    """The labels agree with their tokens, but the wrong tokens are in the loss."""
+    example = build_example(make_row(1, "dispatch"), renderer)
+    moved = tuple(
+        token if at and example.labels[at - 1] != -100 else -100
+        for at, token in enumerate(example.ids)
+    )
+    wrong = type(example)(
+        example.id,
+        example.twin,
+        example.behaviour,
+        example.ids,
+        moved,
+        example.decision,
+        example.decision_end,
+    )
+    found = row_faults(make_row(1, "dispatch"), wrong, renderer, None)
+    assert any("labels do not start behind the served prompt" in reason for reason in found)
+    assert "decision turn is cut or outside the loss mask" in found
+
+
+def test_a_target_that_parses_back_differently_is_caught(make_row: Any, renderer: Any) -> None:
+    row = copy.deepcopy(make_row(1, "clarify"))
+    row["messages"][6]["content"] = 'Now: <tool_call>\n{"name": "execute_tool"'
+    assert any("does not parse" in reason for reason in reasons([row], renderer))
+
+
+def test_a_lost_or_altered_row_is_caught(make_rows: Any, renderer: Any) -> None:
+    rows = make_rows(2)
+    examples = [build_example(row, renderer) for row in rows]
+    verify_dataset(rows, examples, to_dataset(examples))
+    with pytest.raises(PreflightError, match="4 rows became 3"):
+        verify_dataset(rows, examples, to_dataset(examples[1:]))
+    with pytest.raises(PreflightError, match="dispatch-0: altered while"):
+        verify_dataset(rows, examples, to_dataset([examples[2], *examples[1:]]))
+
+
+def test_many_faults_are_told_on_one_line_with_every_row_named(
+    make_rows: Any, renderer: Any
+) -> None:
+    config = TrainConfig(data="d", out="o", steps=1, max_tokens=100)
+    with pytest.raises(PreflightError) as caught:
+        preflight(make_rows(6), renderer, config)
+    message = str(caught.value)
+    assert "12 of 12 rows" in message
+    assert "\n" not in message
+    assert all(row["id"] in message for row in make_rows(6))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"r": 12}, "rank 12"),
+        ({"use_dora": True}, "DoRA"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+        ({"bias": "all"}, "bias 'all'"),
+        ({"target_modules": ["q_proj", "lm_head"]}, "output head"),
+    ],
+)
+def test_an_adapter_no_server_loads_is_caught(change: dict[str, Any], words: str) -> None:
+    settings = lora(AdapterConfig())
+    assert lora_fault(settings) is None
+    for key, value in change.items():
+        setattr(settings, key, value)
+    assert words in str(lora_fault(settings))

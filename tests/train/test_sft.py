@@ -1,0 +1,196 @@
+"""Whole runs on a model of two layers: published, resumed, skipped, refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breadcrumbs.errors import ConfigError, DataError, PreflightError
+from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.run import (
+    CHECKPOINTS,
+    METRICS,
+    SERVING,
+    claim,
+    last_checkpoint,
+    trim_metrics,
+)
+
+PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle"}
+
+
+class Stopped(Exception):
+    """The machine went away."""
+
+
+def config_for(out: Path, model: Path, **keys: Any) -> TrainConfig:
+    body = {"steps": 6, "warmup": 1, "save_every": 2, "learning_rate": 1e-2, **keys}
+    return TrainConfig(data="d", out=str(out), model=str(model), **body)
+
+
+def run(config: TrainConfig, rows: Any, renderer: Any, report: Any = None) -> Path:
+    from breadcrumbs.train.sft import fit, quiet_libraries
+
+    with quiet_libraries():
+        fit(config, rows, Path(config.model), renderer, report)
+    return Path(config.out)
+
+
+def lines_of(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / METRICS).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def finished(
+    model_folder: Path, renderer: Any, make_rows: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    rows = make_rows(4, 2)
+    config = config_for(tmp_path_factory.mktemp("run") / "adapter", model_folder)
+    return {"out": run(config, rows, renderer), "config": config, "rows": rows}
+
+
+def test_the_published_folder_is_plain_data(finished: dict[str, Any], model_folder: Path) -> None:
+    out = finished["out"]
+    names = {path.name for path in out.iterdir()}
+    assert {"adapter_model.safetensors", "adapter_config.json", "README.md", SERVING} <= names
+    assert {"tokenizer.json", "chat_template.jinja", METRICS} <= names
+    assert CHECKPOINTS not in names
+    assert not [path for path in out.rglob("*") if path.suffix in PICKLES]
+    for path in out.rglob("*"):
+        if path.suffix in (".json", ".md", ".jinja") and path.name != "run.json":
+            assert str(model_folder) not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_served_template_has_no_generation_tags(finished: dict[str, Any]) -> None:
+    assert "generation %}" not in (finished["out"] / "chat_template.jinja").read_text()
+
+
+def test_golden_prompts_come_out_of_the_published_folder(finished: dict[str, Any]) -> None:
+    """A server that only has the folder builds the same ids."""
+    from transformers import AutoTokenizer
+
+    from breadcrumbs.messages import messages_from_dicts
+
+    facts = json.loads((finished["out"] / SERVING).read_text())
+    tokenizer = AutoTokenizer.from_pretrained(finished["out"])
+    assert len(facts["golden"]) == 3
+    for golden in facts["golden"]:
+        ids = tokenizer.apply_chat_template(
+            [message.to_template() for message in messages_from_dicts(golden["messages"])],
+            tools=golden["tools"],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+        assert list(ids) == golden["prompt_ids"]
+    assert tokenizer.eos_token_id in facts["stop_ids"]
+
+
+def test_the_adapter_loads_onto_its_base(finished: dict[str, Any], model_folder: Path) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from breadcrumbs.train.sft import quiet_libraries
+
+    ids = torch.tensor([[1, 5, 9, 200]])
+    with quiet_libraries(), torch.no_grad():
+        base = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.bfloat16)
+        before = base(ids).logits
+        after = PeftModel.from_pretrained(base, finished["out"])(ids).logits
+    assert not torch.equal(before, after)
+
+
+def test_a_stopped_run_goes_on_to_the_same_losses(
+    finished: dict[str, Any], renderer: Any, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file
+
+    config = dataclasses.replace(finished["config"], out=str(tmp_path / "adapter"))
+
+    def stop_at_five(done: int, total: int, note: str = "") -> None:
+        if done == 5:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run(config, finished["rows"], renderer, stop_at_five)
+    out = Path(config.out)
+    assert not (out / SERVING).exists()
+    half = out / CHECKPOINTS / "checkpoint-5"  # as if the stop had come while saving
+    shutil.copytree(out / CHECKPOINTS / "checkpoint-4", half)
+    (half / "trainer_state.json").write_text('{"global_st')
+    run(config, finished["rows"], renderer)
+    before = [(line["step"], line["loss"]) for line in lines_of(finished["out"])]
+    assert [(line["step"], line["loss"]) for line in lines_of(out)] == before
+    ours, theirs = (
+        load_file(folder / "adapter_model.safetensors") for folder in (out, finished["out"])
+    )
+    assert all(ours[key].equal(theirs[key]) for key in theirs)
+
+
+def test_a_bad_row_stops_the_run_before_the_model_loads(
+    finished: dict[str, Any], renderer: Any, tmp_path: Path
+) -> None:
+    rows = [*finished["rows"][:3], {**finished["rows"][3], "messages": []}]
+    config = dataclasses.replace(
+        finished["config"], out=str(tmp_path / "adapter"), model=str(tmp_path / "nowhere")
+    )
+    with pytest.raises(PreflightError, match="1 of 4 rows"):
+        run(config, rows, renderer)
+    assert not (tmp_path / "adapter" / CHECKPOINTS).exists()
+
+
+def identity(**changes: Any) -> dict[str, Any]:
+    return {"settings": {"seed": 0, "steps": 6}, "data_sha256": "aa", **changes}
+
+
+def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
+    config = TrainConfig(data="d", out=str(tmp_path / "o"), steps=6)
+    out = Path(config.out)
+    assert claim(out, identity(), config) is False
+    assert claim(out, identity(), config) is False  # interrupted: go on
+    (out / SERVING).write_text("{}")
+    assert claim(out, identity(), config) is True  # finished: leave it alone
+    with pytest.raises(DataError, match="data that has changed"):
+        claim(out, identity(data_sha256="bb"), config)
+    with pytest.raises(ConfigError, match=r"other settings \(seed\)"):
+        claim(out, identity(settings={"seed": 1, "steps": 6}), config)
+    (out / "run.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"run\.json: cannot read"):
+        claim(out, identity(), config)
+
+
+def test_an_unwritable_out_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = TrainConfig(data="d", out=str(tmp_path / "file" / "o"), steps=6)
+    with pytest.raises(ConfigError, match="cannot"):
+        claim(Path(config.out), identity(), config)
+
+
+def test_half_written_checkpoints_are_removed(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path / "none") is None
+    for step, text in ((2, '{"global_step": 2}'), (10, '{"global_step": 10}'), (12, '{"glo')):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "trainer_state.json").write_text(text)
+    (tmp_path / "checkpoint-14").mkdir()
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-2", "checkpoint-10"}
+
+
+def test_metrics_of_steps_to_be_repeated_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / METRICS
+    path.write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"ste')
+    checkpoint = tmp_path / "checkpoint-2"
+    checkpoint.mkdir()
+    (checkpoint / "trainer_state.json").write_text('{"global_step": 2}')
+    trim_metrics(path, checkpoint)
+    assert path.read_text() == '{"step": 1}\n{"step": 2}\n'
+    trim_metrics(path, None)
+    assert path.read_text() == ""
+    trim_metrics(tmp_path / "absent", None)
