@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from breadcrumbs.errors import ModelError
@@ -64,3 +66,19 @@ def schema_is_fresh(messages: Sequence[Message]) -> bool:
             payload = json.loads(message.content)
             return bool(payload.get("layer") == "2_schema_disclosure" and payload.get("disclosed"))
     return False
+
+
+class SerialPolicy:
+    """Lets many conversations share a policy that can write only one turn at a time."""
+
+    def __init__(self, inner: Policy) -> None:
+        self._inner = inner
+        self._free = asyncio.Lock()
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncGenerator[str | Turn, None]:
+        """The inner policy's turn, once no other is being written."""
+        async with self._free, aclosing(self._inner.stream(messages, tools)) as turn:
+            async for item in turn:
+                yield item

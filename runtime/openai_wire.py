@@ -1,0 +1,181 @@
+"""The OpenAI border: requests in, chunks, completions and errors out. Knows no loop or gateway.
+
+Arguments are JSON text here and objects everywhere else. Reasoning is sent under both names in
+use, `reasoning` and `reasoning_content`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn
+
+from pydantic import BaseModel, Field
+
+from breadcrumbs.messages import Message, Role, ToolCall, compact_json
+
+MAX_MESSAGES = 1000
+MAX_TOOLS = 128
+
+
+class RequestError(ValueError):
+    """A request that cannot be served; `param` names the field."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class TextPart(BaseModel):
+    """One part of a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class FunctionCall(BaseModel):
+    """A called function; `arguments` is JSON text."""
+
+    name: str
+    arguments: str = "{}"
+
+
+class WireCall(BaseModel):
+    """A tool call of an assistant message."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class WireMessage(BaseModel):
+    """A message as clients send it."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    tool_calls: list[WireCall] | None = None
+    tool_call_id: str | None = None
+
+
+class ChatRequest(BaseModel):
+    """The part of a chat completion request that is used; other fields are passed over."""
+
+    model: str
+    messages: list[WireMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    stream: bool = False
+    tools: list[dict[str, Any]] | None = Field(default=None, max_length=MAX_TOOLS)
+    tool_choice: Any = None
+    n: int | None = None
+
+
+class DecisionRequest(BaseModel):
+    """A person's decision on a held write."""
+
+    approve: bool
+    reason: str = Field(default="", max_length=500)
+
+
+def messages_in(request: ChatRequest) -> list[Message]:
+    """The conversation in the inner form.
+
+    Raises:
+        RequestError: call arguments that are no JSON object, or a field that is missing.
+    """
+    return [_message(m, f"messages.{i}") for i, m in enumerate(request.messages)]
+
+
+def tools_in(request: ChatRequest) -> list[Mapping[str, Any]]:
+    """The tools the client passes; none where it says `tool_choice: none`.
+
+    Raises:
+        RequestError: a tool is no function, or a choice is asked for that cannot be forced.
+    """
+    if request.tool_choice not in (None, "auto", "none"):
+        raise RequestError("tool_choice must be auto or none", "tool_choice")
+    for index, tool in enumerate(request.tools or ()):
+        function = tool.get("function")
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise RequestError("must be {type: function, function: {name, ...}}", f"tools.{index}")
+    return [] if request.tool_choice == "none" else list(request.tools or ())
+
+
+def calls_out(calls: Sequence[ToolCall], *, indexed: bool = False) -> list[dict[str, Any]]:
+    """Tool calls as clients read them; `indexed` as a stream's delta holds them."""
+    return [
+        {
+            **({"index": index} if indexed else {}),
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": compact_json(dict(call.arguments))},
+        }
+        for index, call in enumerate(calls)
+    ]
+
+
+def reasoning(text: str) -> dict[str, str]:
+    """Text that is not for the chat window, under both names clients read."""
+    return {"reasoning": text, "reasoning_content": text}
+
+
+def chunk(
+    head: Mapping[str, Any],
+    delta: Mapping[str, Any],
+    finish: str | None = None,
+    **extra: Any,
+) -> dict[str, Any]:
+    """One streamed chunk; `head` holds id, created and model."""
+    choice = {"index": 0, "delta": dict(delta), "finish_reason": finish}
+    return {**head, "object": "chat.completion.chunk", "choices": [choice], **extra}
+
+
+def completion(
+    head: Mapping[str, Any],
+    text: str,
+    finish: str,
+    *,
+    thinking: str = "",
+    calls: Sequence[ToolCall] = (),
+    **extra: Any,
+) -> dict[str, Any]:
+    """A whole completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
+    if thinking:
+        message |= reasoning(thinking)
+    if calls:
+        message["tool_calls"] = calls_out(calls)
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return {**head, "object": "chat.completion", "choices": [choice], **extra}
+
+
+def error_body(
+    message: str, kind: str, param: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """An error in OpenAI's shape."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def _message(message: WireMessage, where: str) -> Message:
+    content = message.content
+    text = "".join(p.text for p in content) if isinstance(content, list) else content or ""
+    if message.role == "tool" and not message.tool_call_id:
+        raise RequestError("a tool message needs tool_call_id", f"{where}.tool_call_id")
+    role: Role = "system" if message.role == "developer" else message.role
+    calls = [
+        ToolCall(call.id, call.function.name, _arguments(call, f"{where}.tool_calls.{i}"))
+        for i, call in enumerate(message.tool_calls or ())
+    ]
+    return Message(role, text, tuple(calls), message.tool_call_id)
+
+
+def _arguments(call: WireCall, where: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.function.arguments or "{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise RequestError("arguments must be the text of a JSON object", where)
+    return arguments
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
