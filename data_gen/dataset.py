@@ -95,9 +95,7 @@ def load_rows(
             raise DataError(f"{folder}: no split {name!r}; choose from {', '.join(SPLITS)}")
         rows.extend(_read_split(Path(folder) / f"{name}.parquet"))
     return [
-        row
-        for row in rows
-        if behaviour in (None, row.behaviour) and source in (None, row.source)
+        row for row in rows if behaviour in (None, row.behaviour) and source in (None, row.source)
     ]
 
 
@@ -228,7 +226,9 @@ def _read_split(path: Path) -> Iterable[Row]:
     try:
         records = parquet.read_table(path, partitioning=None).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: damaged or missing; delete the folder and generate again") from error
+        raise DataError(
+            f"{path}: damaged or missing; delete the folder and generate again"
+        ) from error
     for number, record in enumerate(records):
         try:
             yield _row(record)

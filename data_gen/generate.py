@@ -27,6 +27,7 @@ from breadcrumbs.data_gen.dataset import Row, already_complete, read_manifest, w
 from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
 from breadcrumbs.data_gen.splits import Split, Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
@@ -67,6 +68,8 @@ class GenerateConfig:
     """Catalog files; none means those that ship."""
     hints: tuple[str, ...] = ()
     """Hint files; none means those that ship."""
+    phrasing: Phrasing = "varied"
+    """`plain` says every argument by its own name, in a list; small models learn it soonest."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
@@ -169,6 +172,7 @@ class _Maker:
         self.index = ToolIndex(self.catalog)
         self.verifier = Verifier(self.catalog, GatewaySettings(max_hits=self.config.max_hits))
         self.recipe = Recipe(
+            phrasing=self.config.phrasing,
             optional_share=self.config.optional_share,
             max_hits=self.config.max_hits,
             waiting_share=self.config.waiting_share if training else 0.0,

@@ -177,7 +177,9 @@ def _argument_faults(
     for value in drawn:
         checked = check_arguments(spec, {name: value})
         wrong = [e for e in checked.errors if name in e.path.split(".")[0].split("/")]
-        faults.extend(f"{name}: value {value!r}: {e.message}" for e in wrong if "required" not in e.message)
+        faults.extend(
+            f"{name}: value {value!r}: {e.message}" for e in wrong if "required" not in e.message
+        )
         if not hint.clauses_for(value):
             faults.append(f"{name}: no clause says {value!r}")
     if kind != "boolean" and any("{value}" not in c for c in hint.clauses_for(drawn[0])):

@@ -49,7 +49,10 @@ _STOP = frozenset(
     " your value please provide need".split()
 )
 _TYPE_CUES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"\bwhen\b|\bwhat (?:date|day|time)\b|\bwhich (?:date|day|time)\b", ("date-time", "date", "time")),
+    (
+        r"\bwhen\b|\bwhat (?:date|day|time)\b|\bwhich (?:date|day|time)\b",
+        ("date-time", "date", "time"),
+    ),
     (r"\bhow (?:long|many)\b", ("integer",)),
     (r"\bhow much\b|\bwhat amount\b", ("number", "integer")),
     (r"\bwho(?:m|se)?\b|\bemail\b|\be-mail\b", ("email",)),
@@ -63,6 +66,11 @@ def question_for(hint: ToolHint, missing: Sequence[str], rng: random.Random) -> 
     return rng.choice(FRAMES).format(q=joined)
 
 
+def plain_question(missing: str) -> str:
+    """The plainest question for one argument, by its own name."""
+    return f"What is the {words(missing)}?"
+
+
 @dataclass(frozen=True, slots=True)
 class _Phrase:
     parameter: str
@@ -70,9 +78,7 @@ class _Phrase:
     rank: int
 
 
-def asked_parameters(
-    text: str, spec: ToolSpec, hint: ToolHint | None = None
-) -> tuple[str, ...]:
+def asked_parameters(text: str, spec: ToolSpec, hint: ToolHint | None = None) -> tuple[str, ...]:
     """Names of the parameters `text` asks the user for, in schema order.
 
     A plain question for permission ("shall I go ahead?") asks for none. Quoted values are
@@ -190,4 +196,6 @@ def _names(name: str, hint: ToolHint | None) -> Iterable[str]:
 
 
 def _stem(token: str) -> str:
-    return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
+    return (
+        token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
+    )

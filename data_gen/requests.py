@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from breadcrumbs.data_gen.hints import ToolHint, Topic
-from breadcrumbs.data_gen.values import spoken
+from breadcrumbs.data_gen.values import spoken, words
 
 GREETINGS = ("", "", "", "", "", "Hi, ", "Hello, ", "Hey, ", "Quick one: ", "Next: ", "Morning! ")
 ASKS = (
@@ -44,6 +44,8 @@ HELD_OUT_ASKS = (
 """Openers that no training request uses; evaluation draws from these as well."""
 CLOSINGS = ("", "", "", "", "", "", "Thanks.", "Thank you!", "Thanks in advance.", "That's all.")
 DETAILS = ("Details:", "The details:", "To be exact:", "Here is what I know:")
+PLAIN_ASKS = ("", "please ", "could you ", "I need you to ")
+Phrasing = Literal["plain", "varied"]
 JOINS = ("flow", "flow", "commas", "commas", "details", "split")
 _QUESTIONS = ("could ", "can ", "would ", "will ")
 
@@ -95,12 +97,15 @@ def plan_request(
     rng: random.Random,
     *,
     held_out: bool = False,
+    phrasing: Phrasing = "varied",
 ) -> RequestPlan:
     """Draw wording and order for a request that says every one of `values`.
 
     `schemas` holds the JSON Schema of each parameter. `held_out` adds the openers that
-    training never sees.
+    training never sees. `plain` says every argument by its own name, in a list.
     """
+    if phrasing == "plain":
+        return _plain_request(hint, values, schemas, topic, rng)
     ask = rng.choice(ASKS + HELD_OUT_ASKS * 3 if held_out else ASKS)
     greeting = rng.choice(GREETINGS)
     fresh = greeting.endswith("! ")
@@ -119,6 +124,37 @@ def plan_request(
         split_at=rng.randint(1, max(1, len(clauses) - 1)),
         closing=rng.choice(CLOSINGS),
         is_question=ask.startswith(_QUESTIONS),
+    )
+
+
+def _plain_request(
+    hint: ToolHint,
+    values: Mapping[str, Any],
+    schemas: Mapping[str, Any],
+    topic: Topic | None,
+    rng: random.Random,
+) -> RequestPlan:
+    intent = rng.choice(hint.intents)
+    if topic is not None:
+        intent = intent.replace("{topic}", topic.say)
+    clauses = [_plain_clause(name, value, hint, schemas, rng) for name, value in values.items()]
+    rng.shuffle(clauses)
+    ask = rng.choice(PLAIN_ASKS)
+    asks = ask.startswith(_QUESTIONS)
+    return RequestPlan(ask, intent, tuple(clauses), "commas", "", 0, "", is_question=asks)
+
+
+def _plain_clause(
+    name: str, value: Any, hint: ToolHint, schemas: Mapping[str, Any], rng: random.Random
+) -> Clause:
+    if isinstance(value, bool):
+        return _clause(name, value, hint, schemas, rng)
+    said = spoken(value, schemas.get(name, {}))
+    if any("'{value}'" in clause for clause in hint.arguments[name].clauses_for(value)):
+        said = f"'{said}'"
+    return Clause(
+        name,
+        rng.choice(("{name} {said}", "with {name} {said}")).format(name=words(name), said=said),
     )
 
 

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from breadcrumbs import prompts
 from breadcrumbs.data_gen.grounding import absent, normalise
 from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
-from breadcrumbs.data_gen.questions import question_for
-from breadcrumbs.data_gen.requests import RequestPlan, plan_request
+from breadcrumbs.data_gen.questions import plain_question, question_for
+from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
 from breadcrumbs.data_gen.splits import Split, argument_kind
 from breadcrumbs.data_gen.values import draw, spoken
 from breadcrumbs.errors import DataError
@@ -141,6 +141,7 @@ class Dropped:
 class Recipe:
     """The shares and limits blueprints are drawn with."""
 
+    phrasing: Phrasing = "varied"
     optional_share: float = 0.4
     max_hits: int = 2
     waiting_share: float = 0.0
@@ -181,7 +182,13 @@ def make_blueprint(
     prompt = _system_prompt(now, rng)
     held_out = split != "train"
     plan = plan_request(
-        hint, said, spec.input_schema["properties"], topic, rng, held_out=held_out
+        hint,
+        said,
+        spec.input_schema["properties"],
+        topic,
+        rng,
+        held_out=held_out,
+        phrasing=recipe.phrasing,
     )
     if drop is not None:
         texts = (plan.say((drop,)), prompt, now)
@@ -200,7 +207,7 @@ def make_blueprint(
         system_prompt=prompt,
         now=now,
         seed=rng.randrange(2**31),
-        question=question_for(hint, (drop,), rng) if drop else "",
+        question=_question(hint, drop, recipe, rng) if drop else "",
         reply=_decline(hint, plan, rng),
         approval=_approval(spec, recipe, rng),
         decoy=drop is not None and bool(_decoys(spec, drop, said)),
@@ -377,6 +384,12 @@ def _system_prompt(now: str, rng: random.Random) -> str:
     return prompts.system_prompt(now, decoupled=True, wording=rng.randrange(8)).text
 
 
+def _question(hint: ToolHint, drop: str, recipe: Recipe, rng: random.Random) -> str:
+    if recipe.phrasing == "plain":
+        return plain_question(drop)
+    return question_for(hint, (drop,), rng)
+
+
 def _decline(hint: ToolHint, plan: RequestPlan, rng: random.Random) -> str:
     """A short honest text; the intent is repeated only where it has no topic inside."""
     if hint.topics:
@@ -398,4 +411,3 @@ def _decoys(spec: ToolSpec, drop: str, said: Mapping[str, Any]) -> list[str]:
     properties = spec.input_schema["properties"]
     kind = argument_kind(properties[drop])
     return [n for n in said if n != drop and argument_kind(properties[n]) == kind]
-

@@ -78,9 +78,7 @@ def stall_text(
     return text.replace("{tool}", spec.name).replace("{task}", words(spec.name)).strip()
 
 
-def _param_dump(
-    scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random
-) -> str:
+def _param_dump(scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random) -> str:
     properties = spec.input_schema["properties"]
     required = spec.input_schema.get("required", ())
     style = rng.choice(("inline", "bullets", "numbers"))
@@ -100,9 +98,7 @@ def _field(name: str, schema: Mapping[str, Any], is_required: bool) -> str:
     return f"{name} ({schema.get('type', 'any')}, {need})" + (f": {about}" if about else "")
 
 
-def _permission_ask(
-    scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random
-) -> str:
+def _permission_ask(scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random) -> str:
     ask = rng.choice(_PERMISSION_ASKS).format(go=rng.choice(_GOES))
     return f"{rng.choice(_PERMISSION_OPENINGS)} {ask}"
 

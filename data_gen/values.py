@@ -104,7 +104,9 @@ def _draw_scalar(kind: str, source: Mapping[str, Any], now: datetime, rng: rando
         return f"{rng.choice(_FIRST)}.{rng.choice(_LAST)}@{rng.choice(_HOSTS)}".lower()
     moment = now + timedelta(days=rng.randrange(1, 60))
     moment = moment.replace(hour=rng.randrange(7, 21), minute=rng.choice((0, 15, 30, 45)))
-    return moment.strftime({"datetime": "%Y-%m-%dT%H:%M", "date": "%Y-%m-%d", "time": "%H:%M"}[kind])
+    return moment.strftime(
+        {"datetime": "%Y-%m-%dT%H:%M", "date": "%Y-%m-%d", "time": "%H:%M"}[kind]
+    )
 
 
 def _draw_list(

@@ -27,14 +27,11 @@ logger = logging.getLogger(__name__)
 MAX_HITS_ASKED = 20
 
 
-def _meta_tool(
-    name: str, description: str, properties: dict[str, Any], required: Sequence[str]
-) -> dict[str, Any]:
+def _meta_tool(name: str, properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
     return {
         "type": "function",
         "function": {
             "name": name,
-            "description": description,
             "parameters": {
                 "type": "object",
                 "properties": properties,
@@ -47,19 +44,16 @@ def _meta_tool(
 META_TOOLS: tuple[dict[str, Any], ...] = (
     _meta_tool(
         "search_tool_catalog",
-        "Find tools.",
-        {"query": {"type": "string"}, "limit": {"type": "integer"}},
+        {"query": {"type": "string"}},
         ["query"],
     ),
     _meta_tool(
         "get_tool_schema",
-        "Show how to call tools.",
         {"tool_names": {"type": "array", "items": {"type": "string"}}},
         ["tool_names"],
     ),
     _meta_tool(
         "execute_tool",
-        "Run a tool.",
         {
             "tool_name": {"type": "string"},
             "arguments": {"type": "object"},
@@ -68,7 +62,10 @@ META_TOOLS: tuple[dict[str, Any], ...] = (
         ["tool_name", "arguments"],
     ),
 )
-"""The definitions a model sees, in this order, kept short: they stand in every prompt."""
+"""The definitions a model sees, in this order, kept short: they stand in every prompt.
+
+Names say what each does, so there are no descriptions; `limit` of a search is taken where given.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,7 @@ def catalog_payload(hits: Sequence[ToolSpec], *, breadcrumb: bool) -> dict[str, 
             for spec in hits
         ],
     }
-    text = (
-        "Call get_tool_schema(tool_names=['NAME']) for the tool that fits."
-        " If none fits, tell the user."
-    )
+    text = "Call get_tool_schema(tool_names=['NAME']), or tell the user that no tool fits."
     return _ended(payload, text if hits else NOTHING_FITS, breadcrumb)
 
 
@@ -68,7 +65,7 @@ def schema_payload(
                 "description": spec.description,
                 "risk": str(spec.risk),
                 "requiresApproval": spec.requires_approval,
-                "inputSchema": copy.deepcopy(dict(spec.input_schema)),
+                "inputSchema": _shown_schema(spec),
             }
             for spec in disclosed
         ],
@@ -82,14 +79,19 @@ def schema_payload(
     return _ended(payload, text, breadcrumb)
 
 
+def _shown_schema(spec: ToolSpec) -> dict[str, Any]:
+    """The schema less `additionalProperties`: unknown fields are refused, not worth the tokens."""
+    shown = {k: v for k, v in spec.input_schema.items() if k != "additionalProperties"}
+    return copy.deepcopy(shown)
+
+
 def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:
     """The directive after a schema: names the exact call, and one default where there is one."""
     name = disclosed[0].name if len(disclosed) == 1 else "NAME"
     return (
-        f"Call execute_tool(tool_name='{name}', arguments={{...}}) now. Take values from the"
-        f" conversation; for non-critical fields left open use the default{_example(disclosed)}."
-        " Do not ask for confirmation: the gateway holds writes for approval. Ask only for a"
-        " required value that is found nowhere."
+        f"Call execute_tool(tool_name='{name}', arguments={{...}}) now. Leave non-critical fields"
+        f" to their default{_example(disclosed)}. Do not ask for confirmation. Ask only for a"
+        " required value found nowhere."
     )
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DECOUPLED = (
-    "You act through a tool gateway: search the catalog, read the schema, then call execute_tool."
-    " Never ask for permission: the gateway holds writes. Ask only for a required value that is"
-    " missing.",
-    "Work with tools: search_tool_catalog, then get_tool_schema, then execute_tool. The gateway"
-    " asks a person before any write, so do not ask yourself. If a required value is missing, ask"
-    " for it.",
+    "Act through the tool gateway. Never ask for permission: it holds writes for a person. Ask"
+    " only for a required value that is missing.",
     "Find a tool, read its schema, run it. Approval is the gateway's job, not yours. Ask the user"
     " only when a required value was not given.",
-    "Use the gateway's tools to do what the user asks. Once a schema is shown, call execute_tool;"
-    " writes are approved by a person at the gateway. Ask only for missing required values.",
+    "Do what the user asks with the gateway's tools. Writes are approved there, so call at once."
+    " Ask only for missing required values.",
+    "Once a schema is shown, call execute_tool; the gateway asks a person before any write. If a"
+    " required value is missing, ask for it.",
 )
 COUPLED = (
     "You act through a tool gateway: search the catalog, read the schema, then call execute_tool."
