@@ -56,7 +56,7 @@ def branches_attention(
         future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
         own = scores[..., -width:].masked_fill(future, -torch.inf)
         scores = torch.cat([scores[..., :-width], own], -1)
-        shares = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+        shares = torch.softmax(scores, -1)  # sums in float32 inside
         mixed = torch.matmul(shares.flatten(1, 2), values)
         outputs.append(mixed.reshape(heads, width, depth))
     return torch.cat(outputs, 1).transpose(0, 1)[None], None

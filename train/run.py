@@ -35,7 +35,7 @@ def run_identity(config: TrainConfig) -> dict[str, Any]:
     return {"settings": settings, "data_sha256": data_hash(config)}
 
 
-def claim(out: Path, identity: dict[str, Any], config: TrainConfig) -> bool:
+def claim(out: Path, identity: dict[str, Any]) -> bool:
     """Take `out` for this run, or find that the run is finished there already (True).
 
     Raises:
@@ -52,7 +52,7 @@ def claim(out: Path, identity: dict[str, Any], config: TrainConfig) -> bool:
     if known is not None:
         _compare(known, identity, out)
         return (out / SERVING).is_file()
-    body = {**identity, "config": to_dict(config), "versions": versions()}
+    body = {**identity, "versions": versions()}
     try:
         out.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")

@@ -103,9 +103,8 @@ def _golden(renderer: Renderer, prompt: list[Message], tools: list[Any]) -> dict
 
 
 def _save_adapter(model: Any, folder: Path, base: str) -> None:
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    inner.config.name_or_path = base  # PEFT copies it into the config and would ask the Hub
-    model.save_pretrained(folder, safe_serialization=True)
+    # "auto" would ask the Hub whether the vocabulary grew; no token is ever added here.
+    model.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
     path = folder / "adapter_config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings["base_model_name_or_path"] = base

@@ -39,7 +39,7 @@ def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
         ModelError: the model cannot be loaded, or the loss is not finite.
     """
     out = Path(config.out)
-    if claim(out, run_identity(config), config):
+    if claim(out, run_identity(config)):
         return out
 
     from breadcrumbs.models import resolve_model

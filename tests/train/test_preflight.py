@@ -12,7 +12,8 @@ from breadcrumbs.errors import PreflightError
 from breadcrumbs.train.adapter import lora, lora_fault
 from breadcrumbs.train.batches import build_example, to_dataset
 from breadcrumbs.train.config import AdapterConfig, TrainConfig
-from breadcrumbs.train.preflight import examine, preflight, row_faults, verify_dataset
+from breadcrumbs.train.preflight import examine, preflight, verify_dataset
+from breadcrumbs.train.row_faults import row_faults
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"

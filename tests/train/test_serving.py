@@ -15,14 +15,16 @@ class Saved:
     """The part of a PEFT model that publishing needs, writing what PEFT writes."""
 
     def __init__(self, extra: str | None = None) -> None:
-        self.config = type("Config", (), {"name_or_path": "/home/someone/model"})()
         self._extra = extra
 
-    def save_pretrained(self, folder: Path, safe_serialization: bool) -> None:
+    def save_pretrained(
+        self, folder: Path, safe_serialization: bool, save_embedding_layers: bool
+    ) -> None:
         assert safe_serialization
+        assert not save_embedding_layers
         (folder / "adapter_model.safetensors").write_bytes(b"")
         settings = {
-            "base_model_name_or_path": self.config.name_or_path,
+            "base_model_name_or_path": "/home/someone/model",
             "target_modules": ["v_proj", "q_proj"],
         }
         (folder / "adapter_config.json").write_text(json.dumps(settings))

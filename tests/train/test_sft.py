@@ -150,26 +150,24 @@ def identity(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
-    config = TrainConfig(data="d", out=str(tmp_path / "o"), steps=6)
-    out = Path(config.out)
-    assert claim(out, identity(), config) is False
-    assert claim(out, identity(), config) is False  # interrupted: go on
+    out = tmp_path / "o"
+    assert claim(out, identity()) is False
+    assert claim(out, identity()) is False  # interrupted: go on
     (out / SERVING).write_text("{}")
-    assert claim(out, identity(), config) is True  # finished: leave it alone
+    assert claim(out, identity()) is True  # finished: leave it alone
     with pytest.raises(DataError, match="data that has changed"):
-        claim(out, identity(data_sha256="bb"), config)
+        claim(out, identity(data_sha256="bb"))
     with pytest.raises(ConfigError, match=r"other settings \(seed\)"):
-        claim(out, identity(settings={"seed": 1, "steps": 6}), config)
+        claim(out, identity(settings={"seed": 1, "steps": 6}))
     (out / "run.json").write_text("{")
     with pytest.raises(ConfigError, match=r"run\.json: cannot read"):
-        claim(out, identity(), config)
+        claim(out, identity())
 
 
 def test_an_unwritable_out_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    config = TrainConfig(data="d", out=str(tmp_path / "file" / "o"), steps=6)
     with pytest.raises(ConfigError, match="cannot"):
-        claim(Path(config.out), identity(), config)
+        claim(tmp_path / "file" / "o", identity())
 
 
 def test_half_written_checkpoints_are_removed(tmp_path: Path) -> None:
