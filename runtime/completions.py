@@ -6,6 +6,7 @@ held writes as `x_pending_approvals`; why the run ended as `x_done`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -18,6 +19,8 @@ from breadcrumbs.errors import BreadcrumbsError, ModelError
 from breadcrumbs.events import Approval, Done, Event, Nudge, Text, Think, ToolCallEvent, ToolResult
 from breadcrumbs.messages import compact_json
 from breadcrumbs.turns import Turn
+
+logger = logging.getLogger(__name__)
 
 
 async def frames(
@@ -35,6 +38,10 @@ async def frames(
                     yield _frame(found)
     except BreadcrumbsError as error:
         yield _frame(wire.error_body(str(error), "server_error"))
+        return
+    except RuntimeError:  # what a model's library raises; a stream must not just end
+        logger.exception("the model broke")
+        yield _frame(wire.error_body(wire.BROKEN, "server_error"))
         return
     yield ServerSentEvent(data="[DONE]")
 

@@ -20,6 +20,7 @@ def guard(app: FastAPI, max_body_bytes: int) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(wire.RequestError, _request_error)
     app.add_exception_handler(BreadcrumbsError, _own_error)
+    app.add_exception_handler(Exception, _unexpected)
     app.add_middleware(_BodyBound, limit=max_body_bytes)
 
 
@@ -84,3 +85,10 @@ def _request_error(request: Request, error: Exception) -> Response:
 
 def _own_error(request: Request, error: Exception) -> Response:
     return JSONResponse(wire.error_body(str(error), "server_error"), 500)
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    """A fault of ours: the client learns no details, the server logs the traceback."""
+    body = wire.error_body(wire.BROKEN, "server_error")
+    # The server drops the connection after a fault; a client told so does not reuse it.
+    return JSONResponse(body, 500, {"Connection": "close"})

@@ -16,6 +16,7 @@ from breadcrumbs.messages import Message, Role, ToolCall, compact_json
 
 MAX_MESSAGES = 1000
 MAX_TOOLS = 128
+BROKEN = "the server broke on this request; its log says why"
 
 
 class RequestError(ValueError):

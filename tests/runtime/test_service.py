@@ -286,6 +286,24 @@ def test_a_model_error_is_an_error_in_both_forms(model: str, serve: Serve) -> No
             list(api.chat.completions.create(model=model, messages=user("hi"), stream=True))
 
 
+@pytest.mark.parametrize("model", ["small", "small-loop"])
+def test_a_fault_that_nobody_foresaw_never_ends_a_stream_in_silence(
+    model: str, serve: Serve
+) -> None:
+    class Broken:
+        async def stream(
+            self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+        ) -> AsyncGenerator[str | Turn, None]:
+            yield "half"
+            raise RuntimeError("secret/path")
+
+    with client(serve(Broken())) as api:
+        with pytest.raises(openai.InternalServerError, match="its log says why"):
+            api.chat.completions.create(model=model, messages=user("hi"))
+        with pytest.raises(openai.APIError, match="its log says why"):
+            list(api.chat.completions.create(model=model, messages=user("hi"), stream=True))
+
+
 def test_turns_are_written_one_at_a_time(serve: Serve) -> None:
     policy = Recorder(*[Turn(str(n)) for n in range(4)], delay_s=0.05)
     with client(serve(policy)) as api:
