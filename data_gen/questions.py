@@ -99,12 +99,18 @@ def _asking_parts(text: str) -> Iterator[str]:
         if not sentence:
             continue
         asks = sentence.endswith("?") or bool(_CUE.search(sentence))
-        if asks and not _PERMISSION.search(sentence):
+        if asks and not _asks_leave(sentence):
             yield from (part for part in _NEXT_QUESTION.split(sentence) if part.strip())
         elif listing:
             yield sentence
         if asks and _FOLLOWING.search(sentence):
             listing = True
+
+
+def _asks_leave(sentence: str) -> bool:
+    """A plain question for permission; "which number should I use?" is none."""
+    found = _PERMISSION.search(sentence)
+    return found is not None and not re.search(rf"\b{_WH}\b", sentence[: found.start()])
 
 
 def _asked_in(part: str, spec: ToolSpec, phrases: Sequence[_Phrase]) -> list[str]:
