@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from breadcrumbs.call_format import parse_turn
 from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opening
 from breadcrumbs.data_gen.grounding import worded_well
 from breadcrumbs.data_gen.hints import Composed, ToolHint
@@ -136,10 +137,11 @@ async def judge(
     last = end.messages[-1]
     if last.role != "assistant" or last.tool_calls:
         return EpisodeScore(False, f"no last word ({end.outcome})")
+    said = parse_turn(last.content).text  # without the thinking a conversation may keep
     if scenario.behaviour == "decline":
-        told = refuses(last.content)
+        told = refuses(said)
         return EpisodeScore(told, "" if told else "does not say that it cannot be done")
-    asked = asked_parameters(last.content, spec, hint)
+    asked = asked_parameters(said, spec, hint)
     exactly = set(asked) == set(scenario.missing)
     return EpisodeScore(exactly, "" if exactly else f"asks for {', '.join(asked) or 'nothing'}")
 

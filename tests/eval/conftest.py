@@ -76,17 +76,27 @@ REQUEST = "Plan a meeting titled 'Budget sync' for 2026-03-09T14:00, 45 minutes,
 
 
 @pytest.fixture(scope="session")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+def catalog_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("catalog") / "desk.yaml"
     path.write_text(CATALOG)
-    return load_catalog([path])
+    return path
 
 
 @pytest.fixture(scope="session")
-def hints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ToolHint]:
+def hints_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("hints") / "desk.yaml"
     path.write_text(HINTS)
-    return load_hints([path])
+    return path
+
+
+@pytest.fixture(scope="session")
+def catalog(catalog_file: Path) -> Catalog:
+    return load_catalog([catalog_file])
+
+
+@pytest.fixture(scope="session")
+def hints(hints_file: Path) -> dict[str, ToolHint]:
+    return load_hints([hints_file])
 
 
 def scenario(behaviour: str = "dispatch", **changes: Any) -> Scenario:
