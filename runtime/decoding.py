@@ -1,0 +1,186 @@
+"""Greedy decoding: one batch at a time, its common beginning computed once.
+
+Knows ids and a model, nothing of text. Shapes: B rows, T tokens, V vocabulary, H heads, D width.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import DynamicCache, DynamicLayer
+
+ROOM_TOKENS = 128
+FILLER = 0  # masked; any id the model has
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]
+    """Keys and values [B, H, T, D] in a buffer with room to grow.
+
+    The library's own layer copies the whole cache for every token; here a token is written in
+    place, and the buffer is only copied when its room is used up or rows leave the batch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append; returns all keys and values, as views of the buffer."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        before = self.get_seq_length()
+        after = before + key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < after:
+            self._grow(key_states, value_states, before, after + ROOM_TOKENS)
+        assert self._buffers is not None
+        keys, values = self._buffers
+        keys[..., before:after, :] = key_states
+        values[..., before:after, :] = value_states
+        self.keys, self.values = keys[..., :after, :], values[..., :after, :]
+        return self.keys, self.values
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat every row."""
+        super().batch_repeat_interleave(repeats)
+        self._buffers = None
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep some rows."""
+        super().batch_select_indices(indices)
+        self._buffers = None
+
+    def _grow(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, before: int, room: int
+    ) -> None:
+        keys = key_states.new_empty(*key_states.shape[:-2], room, key_states.shape[-1])
+        values = value_states.new_empty(*value_states.shape[:-2], room, value_states.shape[-1])
+        if before:
+            keys[..., :before, :] = self.keys
+            values[..., :before, :] = self.values
+        self._buffers = keys, values
+
+
+def new_cache(model: Any) -> DynamicCache:
+    """An empty cache for `model`; plain layers get room to grow."""
+    cache = DynamicCache(config=model.config)
+    cache.layers = [
+        RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers
+    ]
+    return cache
+
+
+def forward_last(
+    model: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    positions: torch.Tensor,
+    cache: DynamicCache,
+) -> torch.Tensor:
+    """Logits [B, V] of the last position; the cache grows by `ids` [B, T]."""
+    output = model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=positions,
+        cache=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    logits: torch.Tensor = output.logits[:, -1]
+    return logits
+
+
+@torch.inference_mode()
+def decode_batch(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    is_finished: Callable[[list[int]], bool],
+    stop_ids: Sequence[int],
+    stop: threading.Event,
+) -> list[list[int]]:
+    """Greedy continuations, stop token left out.
+
+    A row ends at a stop id, after `max_new_tokens`, where the model's positions end, or once
+    `is_finished` says so of what it has written; the others go on without it. Setting `stop`
+    ends all within one token.
+    """
+    written: list[list[int]] = [[] for _ in prompts]
+    limit = model.config.max_position_embeddings
+    cache, mask, logits = _prefill(model, prompts)
+    alive = list(range(len(prompts)))
+    positions = torch.tensor([len(prompt) for prompt in prompts], device=mask.device)
+    for _ in range(max_new_tokens):
+        tokens = logits.argmax(-1)
+        kept = []
+        for place, (row, token) in enumerate(zip(alive, tokens.tolist(), strict=True)):
+            if token in stop_ids:
+                continue
+            written[row].append(token)
+            full = len(prompts[row]) + len(written[row]) >= limit
+            if not full and len(written[row]) < max_new_tokens and not is_finished(written[row]):
+                kept.append(place)
+        if not kept or stop.is_set():
+            break
+        if len(kept) < len(alive):
+            chosen = torch.tensor(kept, device=mask.device)
+            cache.batch_select_indices(chosen)
+            alive = [alive[place] for place in kept]
+            mask, tokens, positions = mask[chosen], tokens[chosen], positions[chosen]
+        mask = torch.cat([mask, mask.new_ones(len(alive), 1)], 1)
+        logits = forward_last(model, tokens[:, None], mask, positions[:, None], cache)
+        positions = positions + 1
+    return written
+
+
+def _prefill(
+    model: Any, prompts: Sequence[Sequence[int]]
+) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
+    """The cache of all prompts, their mask [B, T], and the logits [B, V] of their last tokens.
+
+    Laid out as [common beginning][padding][rest]: padding is masked and takes no position.
+    """
+    cache = new_cache(model)
+    device = model.device
+    shared = common_prefix(prompts) if len(prompts) > 1 else 0
+    if shared:
+        head = torch.tensor([list(prompts[0][:shared])], device=device)
+        where = torch.arange(shared, device=device)[None]
+        forward_last(model, head, torch.ones_like(head), where, cache)
+        cache.batch_repeat_interleave(len(prompts))
+    rest = [list(prompt[shared:]) for prompt in prompts]
+    longest = max(map(len, rest))
+    pads = [longest - len(row) for row in rest]
+    ids = [[FILLER] * pad + row for pad, row in zip(pads, rest, strict=True)]
+    real = torch.tensor(
+        [[0] * pad + [1] * len(row) for pad, row in zip(pads, rest, strict=True)], device=device
+    )
+    mask = torch.cat([real.new_ones(len(prompts), shared), real], 1)
+    positions = (real.cumsum(1) - 1).clamp(min=0) + shared
+    logits = forward_last(model, torch.tensor(ids, device=device), mask, positions, cache)
+    return cache, mask, logits
+
+
+def common_prefix(rows: Sequence[Sequence[int]]) -> int:
+    """Tokens that all rows begin with, at most one less than the shortest has."""
+    # In order, the first and the last differ wherever any two do.
+    ordered = sorted(map(list, rows))
+    first, last = ordered[0], ordered[-1]
+    most = max(min(map(len, rows)) - 1, 0)
+    return next((at for at in range(most) if first[at] != last[at]), most)
+
+
+def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Indices in batches of like length, longest first, rows times longest within the budget."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
