@@ -6,6 +6,7 @@ takes turns itself; `breadcrumbs.loop` does.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,16 +64,43 @@ class OraclePolicy:
             return Turn(scenario.reply)
         if layer == "1_catalog":
             return self._call(messages, "get_tool_schema", {"tool_names": [scenario.tool]})
-        if layer == "2_schema_disclosure" and scenario.behaviour == "clarify":
-            return Turn(scenario.question)
         if layer == "2_schema_disclosure":
-            arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}
-            return self._call(messages, "execute_tool", arguments)
+            return self._decide(messages)
         return Turn(report(self.spec, scenario, payload))
+
+    def _decide(self, messages: Sequence[Message]) -> Turn:
+        """Go through the required arguments, then ask for the missing one or call."""
+        scenario, thinking = self.scenario, ledger(self.scenario, self.spec)
+        if scenario.behaviour == "clarify":
+            return Turn(scenario.question, thinking=thinking)
+        arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}
+        call = self._call(messages, "execute_tool", arguments)
+        return dataclasses.replace(call, thinking=thinking)
 
     def _call(self, messages: Sequence[Message], name: str, arguments: dict[str, Any]) -> Turn:
         number = 1 + sum(len(message.tool_calls) for message in messages)
         return Turn("", (ToolCall(f"call_{number}", name, arguments),))
+
+
+def ledger(scenario: Scenario, spec: ToolSpec) -> str:
+    """One line that goes through the required arguments: a value, "own words", or "missing".
+
+    Whether to act or to ask is then read off the line just written. Without it one token must
+    weigh every required argument at once, which a small model does not learn from few rows.
+    """
+    items = []
+    for name in spec.required:
+        if name in scenario.composed:
+            said = "own words"
+        elif name in scenario.missing:
+            said = "missing"
+        else:
+            value = scenario.gold_arguments.get(
+                name, spec.input_schema["properties"][name].get("default")
+            )
+            said = value if isinstance(value, str) else compact_json(value)
+        items.append(f"{words(name)}: {said}")
+    return "; ".join(items)
 
 
 def last_payload(messages: Sequence[Message]) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class RequestPlan:
             first = _chain(self.intent, [t for i, t in kept if i < self.split_at], " ")
             rest = ", ".join(_bare(t) for i, t in kept if i >= self.split_at)
             body = f"{self.opener}{first}{end} {self.lead} {rest}."
+        elif self.join == "list" and kept:
+            body = f"{self.opener}{self.intent}: {', '.join(text for _, text in kept)}{end}"
         else:
             gap = ", " if self.join == "commas" else " "
             body = f"{self.opener}{_chain(self.intent, [t for _, t in kept], gap)}{end}"
@@ -141,7 +143,7 @@ def _plain_request(
     rng.shuffle(clauses)
     ask = rng.choice(PLAIN_ASKS)
     asks = ask.startswith(_QUESTIONS)
-    return RequestPlan(ask, intent, tuple(clauses), "commas", "", 0, "", is_question=asks)
+    return RequestPlan(ask, intent, tuple(clauses), "list", "", 0, "", is_question=asks)
 
 
 def _plain_clause(
@@ -152,10 +154,7 @@ def _plain_clause(
     said = spoken(value, schemas.get(name, {}))
     if any("'{value}'" in clause for clause in hint.arguments[name].clauses_for(value)):
         said = f"'{said}'"
-    return Clause(
-        name,
-        rng.choice(("{name} {said}", "with {name} {said}")).format(name=words(name), said=said),
-    )
+    return Clause(name, f"{rng.choice(('', 'with '))}{words(name)} {said}")
 
 
 def _clause(

@@ -145,7 +145,8 @@ def _judge_calls(
     invented = tuple(
         n
         for n, source in sources.items()
-        if source is None and not (n in gold and _same_argument(n, checked.values[n], gold[n], case))
+        if source is None
+        and not (n in gold and _same_argument(n, checked.values[n], gold[n], case))
     )
     required = case.spec.required
     return invented, tuple(f"{n}: grounded nowhere" for n in invented if n in required)

@@ -195,7 +195,7 @@ def _with_own_ids(run: _Run, turn: Turn) -> Turn:
 
 async def _call_tools(run: _Run, turn: Turn) -> AsyncGenerator[Event, None]:
     """Call in order; whatever interrupts, each call has its tool message in the end."""
-    run.say(Message("assistant", turn.text, tool_calls=turn.calls))
+    run.say(Message("assistant", turn.content, tool_calls=turn.calls))
     open_calls = list(turn.calls)
     try:
         if turn.text and not run.streamed:
@@ -258,14 +258,14 @@ def _end_or_nudge(
         run.nudges += 1
         text = nudge_text(situation, run.settings.nudge_style)
         return _again(run, turn, text, stall.kind, run.nudges), None
-    run.say(Message("assistant", turn.text))
+    run.say(Message("assistant", turn.content))
     shown: list[Event] = [] if run.streamed or not turn.text else [Text(turn.text)]
     return shown, "answered" if stall is None else "stalled"
 
 
 def _again(run: _Run, turn: Turn, text: str, kind: str, count: int) -> list[Event]:
     """Keep what was said from the window, and ask for another turn."""
-    run.say(Message("assistant", turn.text))
+    run.say(Message("assistant", turn.content))
     run.say(Message("user", text, synthetic=True))
     thought: list[Event] = [Think(turn.text)] if turn.text and not run.streamed else []
     return [*thought, Nudge(text, kind, count)]

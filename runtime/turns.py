@@ -25,6 +25,16 @@ class Turn:
     thinking: str = ""
     problems: tuple[str, ...] = ()
 
+    @property
+    def content(self) -> str:
+        """What the turn leaves in the conversation: its reasoning, if any, before its text.
+
+        This is the text that was generated, so that the next prompt continues it.
+        """
+        if not self.thinking:
+            return self.text
+        return f"<think>{self.thinking}</think>\n{self.text}".rstrip()
+
 
 class Policy(Protocol):
     """Whatever writes assistant turns: a script, a local model, an endpoint."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from breadcrumbs.rendering import Renderer
 
+_THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+_ITEM = re.compile(r"(?:^|; )[^:;]+:")
 IGNORED = -100  # the label every loss of the torch world leaves out
 BEHAVIOURS = ("dispatch", "clarify", "decline", "answer", "hold")
 
@@ -37,6 +41,8 @@ class Example:
     """Position of the first labelled token of the decision turn."""
     decision_end: int
     """Position behind the decision turn's last labelled token."""
+    deciding: tuple[int, ...]
+    """Positions of the tokens that decide: see `deciding_tokens`."""
 
 
 def decision_message(messages: Sequence[Message], behaviour: str, tool: str) -> int:
@@ -97,7 +103,31 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
         labels=tuple(rendered.labels),
         decision=span.start,
         decision_end=span.end,
+        deciding=deciding_tokens(rendered.ids, span.start, span.end, renderer),
     )
+
+
+def deciding_tokens(
+    ids: Sequence[int], start: int, end: int, renderer: Renderer
+) -> tuple[int, ...]:
+    """The tokens of a decision turn [start, end) in which act or ask is chosen.
+
+    A turn that goes through its arguments first ("date: 2026-03-05; title: missing") decides at
+    the first token of each value, and at the first token behind its thinking. Any other turn
+    decides at its first token.
+    """
+    text = str(renderer.tokenizer.decode(ids[start:end]))
+    thought = _THOUGHT.match(text)
+    if thought is None:
+        return (start,)
+    heads = [thought.start(1) + m.end() for m in _ITEM.finditer(thought.group(1))]
+    behind = len(text) - len(text[thought.end() :].lstrip())
+
+    def upto(count: int) -> int:
+        return len(renderer.tokenizer.decode(ids[start : start + count]))
+
+    counts = range(1, end - start + 1)  # the token that reaches beyond the mark is the one after it
+    return tuple(start + bisect_right(counts, mark, key=upto) for mark in (*heads, behind))
 
 
 def twin_order(twins: Sequence[str], batch_rows: int, seed: int) -> list[int]:
@@ -159,7 +189,7 @@ def to_dataset(examples: Sequence[Example]) -> Any:
         {
             "input_ids": [list(example.ids) for example in examples],
             "labels": [list(example.labels) for example in examples],
-            "decision": [example.decision for example in examples],
+            "deciding": [list(example.deciding) for example in examples],
             "behaviour": [BEHAVIOURS.index(example.behaviour) for example in examples],
             "row": list(range(len(examples))),
         }
@@ -173,8 +203,9 @@ def pad_rows(rows: Sequence[Mapping[str, Any]], pad_id: int) -> dict[str, torch.
     only costs: without one the fused causal kernels run.
 
     Returns:
-        `input_ids`, `position_ids` and `labels` of shape (B, T); `decision` (an index into the
-        flattened B x T), `behaviour` and `row` of (B,).
+        `input_ids`, `position_ids` and `labels` of shape (B, T); `behaviour` and `row` of (B,);
+        for the M deciding tokens `deciding` (M,), ascending indices into the flattened B x T,
+        and `deciding_row` (M,), the row each belongs to.
     """
     import torch
 
@@ -183,13 +214,12 @@ def pad_rows(rows: Sequence[Mapping[str, Any]], pad_id: int) -> dict[str, torch.
     def padded(key: str, value: int) -> torch.Tensor:
         return torch.tensor([[*row[key], *[value] * (longest - len(row[key]))] for row in rows])
 
-    decisions = [number * longest + row["decision"] for number, row in enumerate(rows)]
+    starts = [number * longest for number in range(len(rows))]
     return {
         "input_ids": padded("input_ids", pad_id),
         "position_ids": torch.arange(longest).expand(len(rows), longest),
         "labels": padded("labels", IGNORED),
-        "decision": torch.tensor(decisions),
-        **_facts(rows),
+        **_facts(rows, starts),
     }
 
 
@@ -209,10 +239,10 @@ def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
     ids: list[int] = []
     labels: list[int] = []
     positions: list[int] = []
-    decisions: list[int] = []
+    starts: list[int] = []
     for number, row in enumerate(rows):
         start = shared if number else 0
-        decisions.append(len(ids) + row["decision"] - start)
+        starts.append(len(ids) - start)
         ids += row["input_ids"][start:]
         labels += row["labels"][start:]
         positions += range(start, len(row["input_ids"]))
@@ -220,8 +250,7 @@ def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         "input_ids": torch.tensor([ids]),
         "position_ids": torch.tensor([positions]),
         "labels": torch.tensor([labels]),
-        "decision": torch.tensor(decisions),
-        **_facts(rows),
+        **_facts(rows, starts),
     }
 
 
@@ -240,7 +269,18 @@ def common_beginning(rows: Sequence[Mapping[str, Any]]) -> int:
     return max(min(shared, first - 1, *(len(row["input_ids"]) - 1 for row in rows)), 0)
 
 
-def _facts(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+def _facts(rows: Sequence[Mapping[str, Any]], starts: Sequence[int]) -> dict[str, torch.Tensor]:
+    """What the loss is told besides tokens; a row's own position p lies at `starts` + p."""
     import torch
 
-    return {key: torch.tensor([row[key] for row in rows]) for key in ("behaviour", "row")}
+    pairs = [
+        (start + place, number)
+        for number, (row, start) in enumerate(zip(rows, starts, strict=True))
+        for place in row["deciding"]
+    ]
+    return {
+        "behaviour": torch.tensor([row["behaviour"] for row in rows]),
+        "row": torch.tensor([row["row"] for row in rows]),
+        "deciding": torch.tensor([place for place, _ in pairs]),
+        "deciding_row": torch.tensor([number for _, number in pairs]),
+    }

@@ -12,6 +12,8 @@ from typing import Any
 from breadcrumbs.train.batches import Example, build_example, twin_order
 from breadcrumbs.train.config import TrainConfig
 
+GAP_BATCHES = 2
+
 
 @dataclass(frozen=True, slots=True)
 class TrainBench:
@@ -20,7 +22,9 @@ class TrainBench:
     rows_per_s: float
     stock_rows_per_s: float
     loss_gap: float
-    """Largest difference of the two losses on one batch, before either side has moved."""
+    """Largest difference of the two losses on one batch in float32, before either has moved."""
+    loss_gap_bf16: float
+    """The same in bfloat16, where the two attention kernels round in their own ways."""
     n: int
 
     @property
@@ -55,10 +59,11 @@ def train_rows(
         stock = _stock_trainer(config, folder, renderer, examples)
         sides = (ours, stock)
         batches = [_batches(side, examples, batch_rows) for side in sides]
-        gap = _loss_gap(sides, batches, len(examples) // batch_rows)
+        gap = _loss_gap(sides, batches, "float32")
+        gap_bf16 = _loss_gap(sides, batches, "bfloat16")
         times = _interleave(sides, batches, n)
     mine, theirs = (batch_rows / statistics.median(side[1:]) for side in times)
-    return TrainBench(mine, theirs, gap, n)
+    return TrainBench(mine, theirs, gap, gap_bf16, n)
 
 
 def _stock_trainer(
@@ -92,11 +97,15 @@ def _batches(side: Any, examples: Sequence[Example], batch_rows: int) -> Iterato
             yield side._prepare_inputs(side.data_collator(picked))
 
 
-def _loss_gap(sides: Sequence[Any], batches: Sequence[Iterator[Any]], count: int) -> float:
+def _loss_gap(sides: Sequence[Any], batches: Sequence[Iterator[Any]], dtype: str) -> float:
     import torch
 
+    for side in sides:
+        for parameter in side.model.parameters():
+            if not parameter.requires_grad:  # the adapter is float32 throughout
+                parameter.data = parameter.data.to(getattr(torch, dtype))
     gaps = []
-    for _ in range(count):
+    for _ in range(GAP_BATCHES):
         inputs = [next(batch) for batch in batches]
         with torch.no_grad():
             ours, theirs = (

@@ -52,6 +52,8 @@ class TrainConfig:
     clip: float = Field(default=1.0, gt=0.0)
     decision_weight: float = Field(default=0.5, ge=0.0, le=1.0)
     """Share of the loss that the decision token has; 0 is the plain mean over tokens."""
+    whole_every: int = Field(default=1, gt=0)
+    """One group of twins in so many is trained to its end, the others up to the decision turn."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Longest row allowed. A longer one stops the run: nothing is ever cut."""
     gradient_checkpointing: bool | None = None

@@ -111,8 +111,7 @@ def refusal(faults: Sequence[Fault], rows: int) -> PreflightError:
     more = ""
     if len(faults) > NAMED:
         common = ", ".join(f"{count} × {reason}" for reason, count in kinds.most_common(3))
-        rest = ", ".join(dict.fromkeys(fault.row for fault in faults[NAMED:]))
-        more = f"; most often {common}; and in rows {rest}"
+        more = f"; most often {common}"
     return PreflightError(
         f"preflight: {names} of {rows} rows would not train what they say: {shown}{more}; "
         "mend or leave out these rows, then train"

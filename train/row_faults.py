@@ -54,6 +54,8 @@ def row_faults(
         reasons += _parse_faults(index, messages[index], sampled, renderer)
     if (example.decision, example.decision_end) not in spans:
         reasons.append("decision turn is cut or outside the loss mask")
+    if not all(example.decision <= at < example.decision_end for at in example.deciding):
+        reasons.append("a deciding token lies outside the decision turn")
     return reasons
 
 
@@ -140,6 +142,6 @@ def _parse_faults(index: int, message: Message, sampled: str, renderer: Renderer
     parsed = [(call.name, dict(call.arguments)) for call in turn.calls]
     if parsed != [(call.name, dict(call.arguments)) for call in message.tool_calls]:
         return [f"message {index}: target parses back to another call"]
-    if turn.text.strip() != message.content.strip():
+    if turn.content.strip() != message.content.strip():
         return [f"message {index}: target parses back to other text"]
     return []

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.messages import messages_from_dicts
+from breadcrumbs.train.batches import decision_message
 from breadcrumbs.train.config import TrainConfig
 
 
@@ -21,7 +23,19 @@ def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
     rows = [row.to_record() for row in load_rows(config.data, config.split)]
     if not rows:
         raise DataError(f"{config.data}: split {config.split!r} is empty; generate more rows")
-    return rows
+    groups = {twin: place for place, twin in enumerate(dict.fromkeys(r["twin"] for r in rows))}
+    return [
+        row if groups[row["twin"]] % config.whole_every == 0 else up_to_decision(row)
+        for row in rows
+    ]
+
+
+def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without what follows its decision turn: result, report."""
+    decided = decision_message(
+        messages_from_dicts(row["messages"]), str(row["behaviour"]), str(row["tool"])
+    )
+    return {**row, "messages": row["messages"][: decided + 1]}
 
 
 def data_hash(config: TrainConfig) -> str:

@@ -136,8 +136,8 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
             mask, self._selected = self._selected, None
         losses = functional.cross_entropy(logits.float(), targets[mask], reduction="none")
         deciding = torch.zeros_like(mask)
-        deciding.view(-1)[inputs["decision"] - 1] = True
-        decisions = losses[deciding[mask]]  # (B,), in row order
+        deciding.view(-1)[inputs["deciding"] - 1] = True
+        decisions = _by_row(losses[deciding[mask]], inputs["deciding_row"])  # (B,)
 
         items = losses.numel() if num_items_in_batch is None else num_items_in_batch
         steps = 1 if num_items_in_batch is None else self.current_gradient_accumulation_steps
@@ -213,6 +213,13 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
         done = self.state.global_step
         pace: float = (time.monotonic() - began) / max(done - first, 1)
         return pace * float(self.state.max_steps - done)
+
+
+def _by_row(losses: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Means of the losses (M,) by the row each belongs to: (B,)."""
+    count = int(rows.max()) + 1
+    sums = losses.new_zeros(count).index_add(0, rows, losses)
+    return sums / torch.bincount(rows, minlength=count)
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
