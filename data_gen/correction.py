@@ -49,7 +49,7 @@ async def correct(
 ) -> Correction | str:
     """Run a staller under tier 3, cut, replay; a text says why nothing came of it."""
     rng = random.Random(f"{scenario.seed}/stall")
-    chosen: StallKind = kind or rng.choice(get_args(StallKind))
+    chosen: StallKind = kind if kind is not None else rng.choice(get_args(StallKind))
     stall = stall_text(chosen, scenario, spec, hint, rng)
     policy = StallerPolicy(OraclePolicy(scenario, spec), lambda messages: stall, 1)
     nudged = await run_episode(

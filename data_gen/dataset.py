@@ -152,7 +152,7 @@ def already_complete(folder: Path, inputs_hash: str) -> bool:
         if read_manifest(folder).get("inputs_hash") == inputs_hash:
             return True
         raise DataError(
-            f"{folder}: holds a data set made from another config; choose another --out or delete it"
+            f"{folder}: holds a data set of another config; choose another --out or delete it"
         )
     ours = {MANIFEST, CARD, *(f"{split}.parquet" for split in SPLITS)}
     foreign = sorted(p.name for p in folder.iterdir() if p.name not in ours)

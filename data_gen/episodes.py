@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class OraclePolicy:
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
-    ) -> AsyncIterator[str | Turn]:
+    ) -> AsyncGenerator[str | Turn, None]:
         """The next right turn, decided by the last gateway payload."""
         turn = self.turn(messages)
         if turn.text:

@@ -166,7 +166,7 @@ def _argument_faults(
 ) -> list[str]:
     from breadcrumbs.gateway.arguments import check_arguments
 
-    faults = []
+    faults: list[str] = []
     rng = random.Random(f"{spec.name}/{name}")
     try:
         kind = kind_of(hint.values)

@@ -1,5 +1,4 @@
-"""Questions in both directions: wording one for a missing argument, and finding out which
-parameters a text asks for.
+"""Questions in both directions: wording one, and finding out what a text asks for.
 
 The matcher knows parameter names, labels, aliases and types. It judges what is asked, never
 whether asking is right.
@@ -45,8 +44,8 @@ _PERMISSION = re.compile(
 _FOLLOWING = re.compile(r"(?:following|these)\b|:\s*$")
 _NEXT_QUESTION = re.compile(rf"[,;]?\s+(?:and|or|also)\s+(?={_WH}\b)|;\s*")
 _STOP = frozenset(
-    "a an and are as at be by do for from in is it of on or the this that to what which with you"
-    " your value please provide need".split()
+    """a an and are as at be by do for from in is it of
+    on or the this that to what which with you your value please provide need""".split()
 )
 _TYPE_CUES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -136,7 +135,7 @@ def _pieces(part: str) -> list[str]:
 
 
 def _listed(part: str) -> list[str]:
-    """ "the title of the event and its start": each listed thing up to its preposition."""
+    """Each listed thing up to its preposition: "the title of the event and its start"."""
     items = re.split(r",|\band\b|\bor\b", part)
     heads = [_PREPOSITION.split(item)[0] for item in items]
     return [" , ".join(heads)]

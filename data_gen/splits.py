@@ -1,5 +1,6 @@
-"""Which tools a split may show. Held-out tools are missing from the training catalog itself,
-so that training rows cannot even find them.
+"""Which tools a split may show.
+
+Held-out tools are missing from the training catalog itself, so that training rows cannot find them.
 """
 
 from __future__ import annotations

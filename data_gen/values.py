@@ -30,15 +30,11 @@ KINDS = frozenset(
     }
 )
 _OPTIONS = frozenset({"field", "step", "decimals", "length"})
-_FIRST = (
-    "Ada Amir Ana Ben Carla Chen Dana Diego Elif Emma Farah Finn Grace Hana Igor Ines Jonas Kofi"
-    " Lena Liam Maya Mina Nadia Noah Olga Omar Petra Priya Rosa Ravi Sara Sofia Tariq Tom Uma Vera"
-    " Wei Yara Yusuf Zoe"
-).split()
-_LAST = (
-    "Adler Bauer Costa Dogan Eriksen Farkas Garcia Haddad Ito Jansen Keller Larsen Mehta Novak"
-    " Okafor Petrov Quinn Rossi Silva Tanaka Ueda Vargas Weber Xu Yilmaz Zeller"
-).split()
+_FIRST = """Ada Amir Ana Ben Carla Chen Dana Diego Elif Emma Farah Finn Grace Hana Igor Ines Jonas
+    Kofi Lena Liam Maya Mina Nadia Noah Olga Omar Petra Priya Rosa Ravi Sara Sofia Tariq Tom
+    Uma Vera Wei Yara Yusuf Zoe""".split()
+_LAST = """Adler Bauer Costa Dogan Eriksen Farkas Garcia Haddad Ito Jansen Keller Larsen Mehta Novak
+    Okafor Petrov Quinn Rossi Silva Tanaka Ueda Vargas Weber Xu Yilmaz Zeller""".split()
 _HOSTS = ("example.com", "example.org", "mail.example.net", "team.example.com")
 
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -128,7 +124,7 @@ def _draw_list(
 
 
 def _record_values(source: Mapping[str, Any], records: Records) -> list[Any]:
-    collection, name = source["records"], source.get("field")
+    collection, name = source["records"], str(source.get("field"))
     found = [record[name] for record in records.get(collection, ()) if name in record]
     if not found:
         raise CatalogError(f"values: no record of {collection!r} has the field {name!r}")

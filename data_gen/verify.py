@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from breadcrumbs.data_gen.episodes import Episode, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
@@ -127,7 +128,7 @@ def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str 
     return None
 
 
-def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[ToolCall, dict[str, object]]]:
+def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[ToolCall, dict[str, Any]]]:
     answers = {m.tool_call_id: json.loads(m.content) for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:

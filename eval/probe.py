@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,7 +60,7 @@ class ProbePrompt:
     tool: str
     target: int
     messages: tuple[Message, ...]
-    tools: tuple[dict[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...]
     steering: str
 
 
@@ -122,8 +122,9 @@ def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
     from breadcrumbs.data_gen.dataset import load_scenarios
     from breadcrumbs.data_gen.episodes import gold_prefix
     from breadcrumbs.gateway.catalog import load_catalog
+    from breadcrumbs.gateway.gateway import GatewaySettings
 
-    catalog = load_catalog()
+    catalog, settings = load_catalog(), GatewaySettings(max_hits=2)  # as the adapter was trained
     scenarios = {
         scenario.tool: scenario
         for scenario in load_scenarios(config.data, "held_out_tools")
@@ -136,12 +137,11 @@ def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
             f" {config.prompts} prompts wanted; lower `prompts` or generate more"
         )
     for scenario in picked:
-        prefix = asyncio.run(gold_prefix(scenario, catalog))
+        conversation, tools, _ = asyncio.run(gold_prefix(scenario, catalog, settings))
+        steering = scenario.system_prompt.partition("\n")[0]
         for target in config.schema_tokens:
-            messages = lengthen(prefix.messages, catalog, renderer, target)
-            yield ProbePrompt(
-                scenario.id, scenario.tool, target, messages, tuple(prefix.tools), scenario.steering
-            )
+            messages = lengthen(conversation, catalog, renderer, target)
+            yield ProbePrompt(scenario.id, scenario.tool, target, messages, tuple(tools), steering)
 
 
 def lengthen(

@@ -9,6 +9,7 @@ States: pending -> approved | denied | expired; approved -> executing -> done | 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import sqlite3
@@ -245,10 +246,14 @@ class ApprovalJournal:
         return [_card(row) for row in self._sql(sql, values)]
 
 
+_FIELDS = tuple(field.name for field in dataclasses.fields(ApprovalCard))
+
+
 def _card(row: tuple[Any, ...]) -> ApprovalCard:
-    *start, arguments, state, expires, decided_by, reason, result = row
-    stored = None if result is None else json.loads(result)
-    return ApprovalCard(*start, json.loads(arguments), state, expires, decided_by, reason, stored)
+    named: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
+    named["arguments"] = json.loads(named["arguments"])
+    named["result"] = None if named["result"] is None else json.loads(named["result"])
+    return ApprovalCard(**named)
 
 
 def _stamp(moment: datetime) -> str:

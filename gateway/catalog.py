@@ -232,9 +232,9 @@ def _check_schema(spec: ToolSpec, where: str) -> None:
         raise CatalogError(f"{where}: schema does not compile: {error}") from error
     properties = spec.input_schema["properties"]
     defaults = {name: field["default"] for name, field in properties.items() if "default" in field}
-    for error in validator.iter_errors(defaults):
-        if error.instance_path:
-            raise CatalogError(f"{where}: default of {error.instance_path[0]!r}: {error.message}")
+    for fault in validator.iter_errors(defaults):
+        if fault.instance_path:
+            raise CatalogError(f"{where}: default of {fault.instance_path[0]!r}: {fault.message}")
 
 
 def _check_records(kind: Collection, where: str) -> None:

@@ -35,6 +35,9 @@ class ToolIndex:
         if self._specs:
             import bm25s  # brings numpy
 
+            # It sets its own logger to DEBUG, which would talk over ours.
+            logging.getLogger("bm25s").setLevel(logging.WARNING)
+
             self._index = bm25s.BM25()
             self._index.index(documents, show_progress=False)
 

@@ -1,4 +1,4 @@
-"""Breadcrumbs: tool-calling models that act once a schema is disclosed, and ask only when they must."""
+"""Tool-calling models that act once a schema is disclosed, and ask only when they must."""
 
 if __name__ != "breadcrumbs":
     raise ImportError("import breadcrumbs, not runtime")

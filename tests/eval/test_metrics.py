@@ -150,7 +150,8 @@ def test_a_search_at_the_decision_point_is_neither_dispatch_nor_stall(make_case:
     turn = Turn("", (ToolCall("call_3", "search_tool_catalog", {"query": "meeting"}),))
     score = score_turn(turn, make_case("dispatch"))
     assert score.other_call
-    assert not (score.executed or score.dispatched)
+    assert not score.executed
+    assert not score.dispatched
     assert score.stall is None
 
 
@@ -206,9 +207,18 @@ def test_declining_says_so(make_case: MakeCase, text: str, good: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "good"),
     [
-        ('<tool_call>\n{"name": "search_tool_catalog", "arguments": {"query": "a"}}\n</tool_call>', 1),
-        ('<tool_call>\n{"name": "search_tool_catalog", "arguments": {"query": " "}}\n</tool_call>', 0),
-        ('<tool_call>\n{"name": "search_tool_catalog", "arguments": {"query": 3}}\n</tool_call>', 0),
+        (
+            '<tool_call>\n{"name": "search_tool_catalog", "arguments": {"query": "a"}}\n</tool_call>',
+            1,
+        ),
+        (
+            '<tool_call>\n{"name": "search_tool_catalog", "arguments": {"query": " "}}\n</tool_call>',
+            0,
+        ),
+        (
+            '<tool_call>\n{"name": "search_tool_catalog", "arguments": {"query": 3}}\n</tool_call>',
+            0,
+        ),
         ('<tool_call>\n{"name": "execute_tool", "arguments": {"query": "a"}}\n</tool_call>', 0),
         ('<tool_call>\n{"name": "search_tool_catalog", "argum', 0),
         ('{"name": "search_tool_catalog", "arguments": {"query": "a"}}', 0),

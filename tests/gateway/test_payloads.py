@@ -112,10 +112,9 @@ def test_layer_2_keeps_its_order_and_names_the_first_default(desk: Catalog) -> N
     shown = payload["disclosed"][0]
     assert list(shown) == ["name", "description", "risk", "requiresApproval", "inputSchema"]
     assert payload["next_step"] == (
-        "Call execute_tool(tool_name='create_ticket', arguments={...}) now. Take values from the"
-        " conversation; for non-critical fields left open use the default (e.g. priority"
-        " 'normal'). Do not ask for confirmation: the gateway holds writes for approval. Ask only"
-        " for a required value that is found nowhere."
+        "Call execute_tool(tool_name='create_ticket', arguments={...}) now. Leave non-critical fields"
+        " to their default (e.g. priority 'normal'). Do not ask for confirmation. Ask only for a"
+        " required value found nowhere."
     )
 
 

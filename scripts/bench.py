@@ -1,0 +1,165 @@
+"""`make bench`: speed as ratios, both sides of a ratio measured in this run, interleaved.
+
+Prints a table and writes runs/bench.json: {name: {value, unit, baseline, n}}. Rows are medians
+of five unless n says otherwise. Run with nothing else on the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+OUT = Path("runs/bench.json")
+DEMO = Path("runs/demo")
+REPEATS = 5
+CONFIG = "configs/generate/demo.yaml"
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Wall seconds of one call."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def row(value: float, unit: str, baseline: str, n: int = REPEATS) -> dict[str, Any]:
+    """One bench row."""
+    return {"value": round(value, 4), "unit": unit, "baseline": baseline, "n": n}
+
+
+def cli_help_s() -> dict[str, Any]:
+    """Wall time of `breadcrumbs --help`."""
+    command = [sys.executable, "-m", "breadcrumbs", "--help"]
+
+    def once() -> None:
+        subprocess.run(command, check=True, capture_output=True)
+
+    once()
+    return row(statistics.median(seconds(once) for _ in range(REPEATS)), "s", "none")
+
+
+def generate_vs_replay() -> dict[str, Any]:
+    """Verified rows generated, against one bare replay of the same rows."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.generate import GenerateConfig, generate
+    from breadcrumbs.data_gen.verify import replay
+    from breadcrumbs.gateway.catalog import load_catalog
+    from breadcrumbs.gateway.gateway import GatewaySettings
+
+    config = configs.load(CONFIG, GenerateConfig)
+    catalog = load_catalog()
+    settings = GatewaySettings(max_hits=config.max_hits)
+    ratios = []
+    for _ in range(REPEATS):
+        with tempfile.TemporaryDirectory() as place:
+            made = seconds(lambda place=place: generate(config, Path(place) / "d", _silent))
+            rows = load_rows(Path(place) / "d", None)
+
+            async def again(rows: Any = rows) -> None:
+                for item in rows:
+                    await replay(item.scenario, item.messages, catalog, settings)
+
+            ratios.append(made / seconds(lambda again=again: asyncio.run(again())))
+    return row(statistics.median(ratios), "x", "bare replay of the same rows")
+
+
+def eval_batched() -> dict[str, Any]:
+    """Decision turns a minute at 16 a batch, against one at a time."""
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.local_model import LocalModel
+
+    model = LocalModel.load("smollm2-135m")
+    rows = load_rows(DEMO / "data", "held_out_tools")[:16]
+    prompts = [model.renderer.prompt_ids(item.messages[:6], item.tools) for item in rows]
+    ratios = []
+    for _ in range(3):
+        one = seconds(lambda: [model.generate([p], max_new_tokens=48) for p in prompts])
+        ratios.append(one / seconds(lambda: model.generate(prompts, max_new_tokens=48)))
+    return row(statistics.median(ratios), "x", "one turn at a time", 3)
+
+
+def train_rows() -> dict[str, Any]:
+    """Rows a second, against stock TRL SFTTrainer on the same rows."""
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.train.bench import train_rows as compare
+
+    rows = [item.to_record() for item in load_rows(DEMO / "data", "train")[:24]]
+    found = compare("smollm2-135m", rows, REPEATS)
+    return row(found.ratio, "x", "stock trl SFTTrainer", found.n)
+
+
+def probe_row_4k() -> dict[str, Any]:
+    """1 + probe CPU time over the rest of the same forward, 4 096 tokens, fp32."""
+    import torch
+
+    from breadcrumbs.eval.capture import capturing
+    from breadcrumbs.local_model import LocalModel
+
+    model = LocalModel.load("smollm2-135m", dtype="float32")
+    ids = torch.randint(10, 40_000, (1, 4096), generator=torch.Generator().manual_seed(0))
+    segments = [place * 8 // 4096 for place in range(4096)]
+    ratios = []
+    for _ in range(REPEATS):
+        began = time.thread_time()
+        with torch.no_grad(), capturing(model.model, segments, 8, [4095]) as capture:
+            model.model(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                use_cache=False,
+                logits_to_keep=1,
+            )
+        rest = time.thread_time() - began - capture.seconds
+        ratios.append(1 + capture.seconds / rest)
+    return row(statistics.median(ratios), "x", "the rest of the same forward")
+
+
+def demo_minutes() -> dict[str, Any] | None:
+    """Minutes of the last whole `make demo`, from its timings."""
+    try:
+        timings = json.loads((DEMO / "timings.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    minutes = sum(entry["seconds"] for entry in timings.values()) / 60
+    return row(minutes, "min", "none", 1)
+
+
+def _silent(done: int, total: int, note: str = "") -> None:
+    """Progress that nobody watches."""
+
+
+def main() -> int:
+    """Measure every row; a row that needs a demo run is left out where there is none."""
+    if not (DEMO / "data" / "manifest.json").is_file():
+        print(f"no data in {DEMO}: run make demo first", file=sys.stderr)
+        return 2
+    results: dict[str, Any] = {}
+    for measure in (
+        cli_help_s,
+        generate_vs_replay,
+        probe_row_4k,
+        eval_batched,
+        train_rows,
+        demo_minutes,
+    ):
+        found = measure()
+        if found is not None:
+            name = measure.__name__
+            results[name] = found
+            print(f"{name:<20} {found['value']:>9} {found['unit']:<4} n={found['n']}", flush=True)
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    print(f"written to {OUT}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
