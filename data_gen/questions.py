@@ -29,7 +29,8 @@ FRAMES = (
 
 _AUX = r"(?:should|shall|is|are|was|do|does|did|would|will|can|could|must|may|has|have)"
 _WH = r"(?:which|what|whose|who|whom|when|where|how)"
-_PREPOSITION = re.compile(r"\b(?:of|for|on|in|to|at|from|with|under|by|about)\b")
+_PREPOSITIONS = "of|for|on|in|into|to|at|from|with|under|by|about"
+_PREPOSITION = re.compile(rf"(?:^|(?<=\s))(?:{_PREPOSITIONS})(?=\s|$)")
 _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n+")
 _QUOTED = re.compile(r"(?<!\w)(?:'[^']*'|\"[^\"]*\"|`[^`]*`|“[^”]*”)(?!\w)")
 _CUE = re.compile(
@@ -42,7 +43,17 @@ _PERMISSION = re.compile(
     r"like to proceed|go ahead)"
 )
 _FOLLOWING = re.compile(r"(?:following|these)\b|:\s*$")
-_NEXT_QUESTION = re.compile(rf"[,;]?\s+(?:and|or|also)\s+(?={_WH}\b)|;\s*")
+_NEXT_QUESTION = re.compile(
+    rf"[,;]?\s+(?:and|or|also)\s+(?=(?:(?:{_PREPOSITIONS})\s+)?{_WH}\b|tell me\b|let me know\b)|;\s*"
+)
+_ASKED_BY_NAME = re.compile(r"\bwhat(?:'s| is| are) (?:the |your )?([^?]+?)\s*\?$")
+_OPEN_PHRASE = re.compile(
+    rf"(?:\b(?:{_PREPOSITIONS})\s+)?\b{_WH}\b.*?(?=\b{_AUX}\b|(?<=\bwhat)'s\b|(?<=\bwho)'s\b|\?|$)"
+)
+_OTHER_WAY_OUT = re.compile(
+    r"\bor\b(?! (?:not|cancel|wait|stop|leave|skip|should|shall|would|do)\b)"
+)
+_TIME_WORDS = frozenset("time date day start begin end due deadline when at".split())
 _STOP = frozenset(
     """a an and are as at be by do for from in is it of
     on or the this that to what which with you your value please provide need""".split()
@@ -107,12 +118,18 @@ def _asking_parts(text: str) -> Iterator[str]:
 
 
 def _asks_leave(sentence: str) -> bool:
-    """A plain question for permission; "which number should I use?" is none."""
+    """A plain question for permission; "which should I use?" and "shall I use a or b?" are none."""
     found = _PERMISSION.search(sentence)
-    return found is not None and not re.search(rf"\b{_WH}\b", sentence[: found.start()])
+    if found is None or re.search(rf"\b{_WH}\b", sentence[: found.start()]):
+        return False
+    return not _OTHER_WAY_OUT.search(sentence, found.end())
 
 
 def _asked_in(part: str, spec: ToolSpec, phrases: Sequence[_Phrase]) -> list[str]:
+    by_name = _ASKED_BY_NAME.search(part)
+    named = [p.parameter for p in phrases if by_name and words(p.parameter) == by_name.group(1)]
+    if named:
+        return named[:1]
     pieces = _pieces(part)
     for piece in pieces[:-1]:
         hits = _match(piece, phrases)
@@ -123,11 +140,13 @@ def _asked_in(part: str, spec: ToolSpec, phrases: Sequence[_Phrase]) -> list[str
 
 def _pieces(part: str) -> list[str]:
     """Where the asked-for thing can stand, likeliest first; the whole part comes last."""
-    wh = re.search(rf"\b{_WH}\b.*?(?=\b{_AUX}\b|'s\b|\?|$)", part)
+    wh = _OPEN_PHRASE.search(part)
     if wh is None:
         return [*_listed(part), part]
     rest = part[wh.end() :]
-    head = _PREPOSITION.split(wh.group())[0] if re.match(r"how|when", wh.group()) else wh.group()
+    head = wh.group()
+    if re.match(r"how|when", head):
+        head = _PREPOSITION.split(head)[0]
     predicate = re.search(r"\bbe\s+(.+)$", rest)
     subject = _PREPOSITION.split(rest)[0]
     inner = [head, predicate.group(1) if predicate else "", subject]
@@ -136,9 +155,12 @@ def _pieces(part: str) -> list[str]:
 
 def _listed(part: str) -> list[str]:
     """Each listed thing up to its preposition: "the title of the event and its start"."""
-    items = re.split(r",|\band\b|\bor\b", part)
-    heads = [_PREPOSITION.split(item)[0] for item in items]
-    return [" , ".join(heads)]
+    cue = _CUE.search(part)
+    asked = part[cue.end() :] if cue else part
+    items = re.split(r",|\band\b|\bor\b", asked)
+    parts = [[part for part in _PREPOSITION.split(item) if part.strip()] for item in items]
+    heads = [found[0] for found in parts if found]
+    return [" , ".join(heads), asked]
 
 
 def _match(piece: str, phrases: Sequence[_Phrase]) -> list[str]:
@@ -169,15 +191,18 @@ def _by_type(part: str, spec: ToolSpec) -> list[str]:
         if not re.search(pattern, part):
             continue
         for pool in ([n for n in properties if n in required], list(properties)):
-            fits = [name for name in pool if _kind(properties[name]) in kinds]
+            fits = [name for name in pool if _kinds(name, properties[name]) & set(kinds)]
             if len(fits) == 1:
                 return fits
     return []
 
 
-def _kind(schema: Mapping[str, Any]) -> str:
+def _kinds(name: str, schema: Mapping[str, Any]) -> set[str]:
+    """Format or type of the schema; a name like `start_time` counts as a time as well."""
     inner = schema.get("items", schema) if schema.get("type") == "array" else schema
-    return str(inner.get("format") or inner.get("type") or "")
+    kind = str(inner.get("format") or inner.get("type") or "")
+    timed = kind == "string" and not _TIME_WORDS.isdisjoint(words(name).split())
+    return {kind, "time"} if timed else {kind}
 
 
 def _phrases(spec: ToolSpec, hint: ToolHint | None) -> list[_Phrase]:
@@ -201,6 +226,8 @@ def _names(name: str, hint: ToolHint | None) -> Iterable[str]:
 
 
 def _stem(token: str) -> str:
-    return (
-        token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
-    )
+    """A crude stem, the same on both sides: plurals, -ing and -ed meet their base."""
+    for suffix in ("ing", "ed", "es", "s", "e"):
+        if token.endswith(suffix) and len(token) - len(suffix) >= 3 and not token.endswith("ss"):
+            return token[: -len(suffix)]
+    return token
