@@ -65,9 +65,9 @@ class EvalConfig:
     search_turns: int = Field(default=0, ge=0)
     """Search turns per split: the first turn, from the system prompt and the request alone."""
     episodes: Episodes = Field(default_factory=Episodes)
-    max_new_tokens: int = Field(default=160, ge=8)
+    max_new_tokens: int = Field(default=224, ge=8)
     text_budget: int = Field(default=64, ge=8)
-    """A turn whose first tokens, so many, hold no call is prose and is stopped there."""
+    """A turn whose first tokens, so many, hold no call and no reasoning is prose, stopped there."""
     batch_tokens: int = Field(default=16_384, ge=1_024)
     """Prompt tokens in one batch, padding counted: bounds the memory."""
     seed: int = Field(default=0, ge=0)

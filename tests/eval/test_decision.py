@@ -21,8 +21,14 @@ def cell(dispatch: int, clarify: int) -> Cell:
 
 
 def test_the_first_scenarios_of_each_behaviour_are_taken(make_scenario: MakeScenario) -> None:
-    stored = [make_scenario(kind, id=f"{kind}-{i}") for i in range(3) for kind in ("dispatch", "clarify")]
-    assert [s.id for s in pick(stored, cell(2, 1), "here")] == ["dispatch-0", "dispatch-1", "clarify-0"]
+    stored = [
+        make_scenario(kind, id=f"{kind}-{i}") for i in range(3) for kind in ("dispatch", "clarify")
+    ]
+    assert [s.id for s in pick(stored, cell(2, 1), "here")] == [
+        "dispatch-0",
+        "dispatch-1",
+        "clarify-0",
+    ]
 
 
 def test_too_few_scenarios_are_an_error_that_says_how_many(make_scenario: MakeScenario) -> None:

@@ -38,9 +38,7 @@ def execute(arguments: Any, tool: str = "plan_meeting") -> Turn:
 
 async def play(turns: list[Turn], made: Scenario, catalog: Any, hints: Any) -> tuple[bool, str]:
     policy = ScriptedPolicy(turns)
-    (record,) = await run_episodes(
-        policy, [made], catalog, hints, GatewaySettings(), max_rounds=6
-    )
+    (record,) = await run_episodes(policy, [made], catalog, hints, GatewaySettings(), max_rounds=6)
     return record["success"], record["fault"]
 
 

@@ -168,7 +168,10 @@ def _an_unfinished_or_foreign_file_is_made_anew(
 def test_batch_size_does_not_change_a_text(settings: EvalConfig, tmp_path: Path) -> None:
     import dataclasses
 
-    body = {"dtype": "float32", "episodes": dataclasses.replace(settings.episodes, dispatch=0, clarify=0)}
+    body = {
+        "dtype": "float32",
+        "episodes": dataclasses.replace(settings.episodes, dispatch=0, clarify=0),
+    }
     one = dataclasses.replace(settings, out=tmp_path / "one", batch_tokens=1024, **body)
     all_ = dataclasses.replace(settings, out=tmp_path / "all", **body)
     assert evaluate(one, Notes())["eval"] == evaluate(all_, Notes())["eval"]

@@ -1,0 +1,31 @@
+"use strict";
+// Sorts a table's rows inside each of its bodies by the column whose head was chosen.
+for (const table of document.querySelectorAll("table[data-sortable]")) {
+  const heads = [...table.querySelectorAll("th[data-sort]")];
+  const choose = (head) => {
+    const down = head.getAttribute("aria-sort") !== "descending";
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const column = head.cellIndex;
+    const value = (row) => {
+      const text = row.cells[column].dataset.value;
+      return text === undefined || text === "" ? null : Number(text);
+    };
+    for (const body of table.tBodies) {
+      if (body.className === "name") continue;
+      const rows = [...body.rows].sort((a, b) => {
+        const [left, right] = [value(a), value(b)];
+        if (left === null || right === null) return (left === null) - (right === null);
+        return down ? right - left : left - right;
+      });
+      body.append(...rows);
+    }
+  };
+  for (const head of heads) {
+    head.tabIndex = 0;
+    head.addEventListener("click", () => choose(head));
+    head.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(head); }
+    });
+  }
+}

@@ -1,0 +1,81 @@
+"""One self-contained page from what a run folder holds: no network, no other files.
+
+Only the evaluation's results are needed; what else is missing is left out with its reason on the
+page. Every text that a model wrote is escaped before it enters the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from breadcrumbs.eval.records import RESULTS, write_text
+from breadcrumbs.eval.report_curves import dilution_section, loss_section
+from breadcrumbs.eval.report_facts import facts_section, limits_section
+from breadcrumbs.eval.report_tables import (
+    behind_section,
+    figures,
+    lead,
+    results_section,
+    trade_off_section,
+)
+from breadcrumbs.eval.report_talk import talk_section
+from breadcrumbs.eval.results import read_results
+
+PAGE = "report.html"
+TITLE = "Act once the schema is disclosed, ask only when something is missing"
+
+
+def write_report(run: Path) -> Path:
+    """Write `report.html` and, beside it, `results.json`; returns the page's path.
+
+    Raises:
+        DataError: the run has no results.
+        ConfigError: the folder cannot be written.
+    """
+    results = read_results(run)
+    page = render(run, results)
+    write_text(run / RESULTS, json.dumps(results, indent=1) + "\n")
+    write_text(run / PAGE, page)
+    return run / PAGE
+
+
+def render(run: Path, results: dict[str, Any]) -> str:
+    """The page as text; (run folder, results) fix it to the byte."""
+    script = _asset("report.js")
+    sections = [
+        trade_off_section(results),
+        results_section(results),
+        talk_section(run),
+        dilution_section(run),
+        loss_section(run),
+        behind_section(results),
+        facts_section(run, results),
+        limits_section(results),
+    ]
+    versions = results.get("versions", {})
+    return Template(_asset("report.html")).substitute(
+        title=escape(TITLE),
+        lead=lead(results),
+        figures=figures(results),
+        sections="\n".join(sections),
+        footer=escape(f"breadcrumbs {versions.get('breadcrumbs', '')}, {run.name}"),
+        style=_asset("report.css"),
+        script=script,
+        script_hash=_csp_hash(script),
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files("breadcrumbs.eval") / name).read_text(encoding="utf-8")
+
+
+def _csp_hash(script: str) -> str:
+    """Only this script may run on the page, whatever text a model wrote."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
