@@ -166,6 +166,7 @@ class _Maker:
     recipe: Recipe = field(init=False)
     made: int = 0
     corrections: int = 0
+    """Dispatch rows counted for the share of corrected ones."""
 
     def __post_init__(self) -> None:
         training = self.split == "train"
@@ -318,9 +319,9 @@ class _Maker:
         """Spread corrections evenly over the training dispatch rows."""
         if self.split != "train" or scenario.behaviour != "dispatch":
             return False
-        before = self.corrections * self.config.corrected_share
+        share = self.config.corrected_share
         self.corrections += 1
-        return int(before + self.config.corrected_share) > int(before)
+        return int(self.corrections * share) > int((self.corrections - 1) * share)
 
     def _spec(self, name: str) -> ToolSpec:
         spec = self.catalog.tool(name)

@@ -57,7 +57,7 @@ def _forms(value: Any, schema: Mapping[str, Any]) -> list[str]:
 def says_boolean(text: str, value: bool, hint: ArgumentHint | None) -> bool:
     """Whether a normalised text holds a clause that sets this boolean to `value`."""
     clauses = hint.clauses_for(value) if hint is not None else ()
-    return any(normalise(clause) in text for clause in clauses)
+    return any(normalise(clause.removeprefix("and ")) in text for clause in clauses)
 
 
 def worded_well(text: Any, composed: Composed) -> bool:

@@ -44,7 +44,8 @@ _PERMISSION = re.compile(
 )
 _FOLLOWING = re.compile(r"(?:following|these)\b|:\s*$")
 _NEXT_QUESTION = re.compile(
-    rf"[,;]?\s+(?:and|or|also)\s+(?=(?:(?:{_PREPOSITIONS})\s+)?{_WH}\b|tell me\b|let me know\b)|;\s*"
+    rf"[,;]?\s+(?:and|or|also)\s+"
+    rf"(?=(?:(?:{_PREPOSITIONS})\s+)?{_WH}\b|tell me\b|let me know\b)|;\s*"
 )
 _ASKED_BY_NAME = re.compile(r"\bwhat(?:'s| is| are) (?:the |your )?([^?]+?)\s*\?$")
 _OPEN_PHRASE = re.compile(
