@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -94,7 +95,10 @@ def quiet() -> Iterator[None]:
     hide_hub_bars()
     logging.set_verbosity_error()
     try:
-        yield
+        with warnings.catch_warnings():
+            # The libraries deprecate each other's names; the user cannot mend that.
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
     finally:
         logging.set_verbosity(level)
         if hub_bars:
