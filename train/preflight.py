@@ -6,9 +6,11 @@ run stops. Row count and ids are checked once more on the dataset that the train
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import DataError, PreflightError
@@ -21,7 +23,8 @@ from breadcrumbs.train.row_faults import decoded, labelled_spans, row_faults, se
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
 
-NAMED = 8  # faults told in full on the error's one line; the other rows are named
+FAULTS = "preflight_faults.jsonl"
+NAMED = 8  # faults told on the error's one line
 _PROBE_TOOL = {
     "type": "function",
     "function": {
@@ -78,7 +81,7 @@ def preflight(
     """
     examples, faults = examine(rows, renderer, config)
     if faults:
-        raise refusal(faults, len(rows))
+        raise refusal(faults, len(rows), _write_faults(faults, Path(config.out)))
     verify_dataset(rows, examples, to_dataset(examples))
     return Preflight(tuple(examples), _counts(examples), _preview(examples, renderer))
 
@@ -103,19 +106,29 @@ def examine(
     return examples, faults
 
 
-def refusal(faults: Sequence[Fault], rows: int) -> PreflightError:
-    """The error that ends a run, naming the first failing rows on one line."""
+def refusal(faults: Sequence[Fault], rows: int, listed: Path | None = None) -> PreflightError:
+    """The error that ends a run: one line with the first failing rows, and where all are listed."""
     names = len({fault.row for fault in faults})
     kinds = Counter(fault.reason for fault in faults)
     shown = "; ".join(f"{fault.row}: {fault.reason}" for fault in faults[:NAMED])
     more = ""
     if len(faults) > NAMED:
         common = ", ".join(f"{count} × {reason}" for reason, count in kinds.most_common(3))
-        more = f"; most often {common}"
+        more = f"; most often {common}" + (f"; all in {listed}" if listed else "")
     return PreflightError(
         f"preflight: {names} of {rows} rows would not train what they say: {shown}{more}; "
         "mend or leave out these rows, then train"
     )
+
+
+def _write_faults(faults: Sequence[Fault], out: Path) -> Path | None:
+    """List every failing row in the run's folder, where there is one."""
+    if not out.is_dir():
+        return None
+    path = out / FAULTS
+    lines = [json.dumps({"row": fault.row, "reason": fault.reason}) + "\n" for fault in faults]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
 
 
 def template_fault(renderer: Renderer) -> str | None:

@@ -86,6 +86,23 @@ def test_an_example_marks_the_decision_turn(make_row: Any, renderer: Any) -> Non
         build_example(make_row(1, "clarify") | {"behaviour": "stall"}, renderer)
 
 
+def test_a_turn_that_thinks_decides_at_each_value_and_behind_it(
+    make_row: Any, renderer: Any
+) -> None:
+    row = make_row(1, "clarify")
+    content = "<think>title: Review é 1; start: missing</think>\nWhen does it start?"
+    row = {**row, "messages": [*row["messages"][:6], {**row["messages"][6], "content": content}]}
+    example = build_example(row, renderer)
+    ids, decode = list(example.ids), renderer.tokenizer.decode
+    assert len(example.deciding) == 3
+    for at, before, first in zip(
+        example.deciding, ("title:", "start:", "</think>"), (" ", " ", "W"), strict=True
+    ):
+        assert decode(ids[example.decision : at]).rstrip("\n").endswith(before)
+        assert decode([ids[at]]).startswith(first)
+    assert build_example(make_row(1, "clarify"), renderer).deciding == (example.decision,)
+
+
 def test_rows_are_padded_on_the_right_without_a_mask(make_rows: Any, renderer: Any) -> None:
     examples = [build_example(row, renderer) for row in make_rows(1)]
     batch = pad_rows(list(to_dataset(examples)), pad_id=0)
@@ -93,7 +110,8 @@ def test_rows_are_padded_on_the_right_without_a_mask(make_rows: Any, renderer: A
         "input_ids",
         "position_ids",
         "labels",
-        "decision",
+        "deciding",
+        "deciding_row",
         "behaviour",
         "row",
     }
@@ -118,7 +136,8 @@ def test_packed_rows_keep_every_label_and_share_what_they_can(
     assert batch["input_ids"].shape == batch["labels"].shape == (1, total)
     kept = [token for token in batch["labels"][0].tolist() if token != IGNORED]
     assert kept == [label for e in examples for label in e.labels if label != IGNORED]
-    firsts = batch["input_ids"].view(-1)[batch["decision"]].tolist()
+    firsts = batch["input_ids"].view(-1)[batch["deciding"]].tolist()
+    assert batch["deciding_row"].tolist() == [0, 1]
     assert firsts == [example.ids[example.decision] for example in examples]
     assert branches_of(batch["position_ids"]) == (
         ((shared, len(examples[0].ids)), (len(examples[0].ids), total)),

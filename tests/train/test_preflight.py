@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,15 +134,7 @@ def test_a_shifted_mask_is_caught(make_row: Any, renderer: Any, by: int) -> None
 
     example = build_example(make_row(1, "dispatch"), renderer)
     rolled = example.labels[-by:] + example.labels[:-by]
-    shifted = type(example)(
-        example.id,
-        example.twin,
-        example.behaviour,
-        example.ids,
-        rolled,
-        example.decision,
-        example.decision_end,
-    )
+    shifted = dataclasses.replace(example, labels=rolled)
     found = row_faults(make_row(1, "dispatch"), shifted, renderer, None)
     assert "labels do not lie on their own tokens" in found
     assert any("labels do not start behind the served prompt" in reason for reason in found)
@@ -154,18 +148,24 @@ def test_a_mask_moved_onto_its_neighbours_is_caught(make_row: Any, renderer: Any
         token if at and example.labels[at - 1] != -100 else -100
         for at, token in enumerate(example.ids)
     )
-    wrong = type(example)(
-        example.id,
-        example.twin,
-        example.behaviour,
-        example.ids,
-        moved,
-        example.decision,
-        example.decision_end,
-    )
+    wrong = dataclasses.replace(example, labels=moved)
     found = row_faults(make_row(1, "dispatch"), wrong, renderer, None)
     assert any("labels do not start behind the served prompt" in reason for reason in found)
     assert "decision turn is cut or outside the loss mask" in found
+
+
+def test_a_turn_that_thinks_first_passes(make_row: Any, renderer: Any) -> None:
+    row = copy.deepcopy(make_row(1, "dispatch"))
+    row["messages"][6]["content"] = "<think>title: Review 1; start: 2026-03-02T09:00</think>"
+    assert reasons([row], renderer) == set()
+
+
+def test_a_deciding_token_outside_the_decision_is_caught(make_row: Any, renderer: Any) -> None:
+    example = build_example(make_row(1, "clarify"), renderer)
+    stray = dataclasses.replace(example, deciding=(example.decision - 1,))
+    assert row_faults(make_row(1, "clarify"), stray, renderer, None) == [
+        "a deciding token lies outside the decision turn"
+    ]
 
 
 def test_a_target_that_parses_back_differently_is_caught(make_row: Any, renderer: Any) -> None:
@@ -184,16 +184,20 @@ def test_a_lost_or_altered_row_is_caught(make_rows: Any, renderer: Any) -> None:
         verify_dataset(rows, examples, to_dataset([examples[2], *examples[1:]]))
 
 
-def test_many_faults_are_told_on_one_line_with_every_row_named(
-    make_rows: Any, renderer: Any
+def test_many_faults_are_one_line_and_a_list_of_every_row(
+    make_rows: Any, renderer: Any, tmp_path: Path
 ) -> None:
-    config = TrainConfig(data="d", out="o", steps=1, max_tokens=100)
+    config = TrainConfig(data="d", out=str(tmp_path), steps=1, max_tokens=100)
     with pytest.raises(PreflightError) as caught:
         preflight(make_rows(6), renderer, config)
     message = str(caught.value)
     assert "12 of 12 rows" in message
     assert "\n" not in message
-    assert all(row["id"] in message for row in make_rows(6))
+    assert message.count("over max_tokens") < 12
+    listed = tmp_path / "preflight_faults.jsonl"
+    assert str(listed) in message
+    found = [json.loads(line)["row"] for line in listed.read_text().splitlines()]
+    assert found == [row["id"] for row in make_rows(6)]
 
 
 @pytest.mark.parametrize(

@@ -74,3 +74,16 @@ def test_golden_prompts_end_at_the_decision(make_rows: Any, renderer: Any) -> No
     for conversation in found:
         text = renderer.tokenizer.decode(conversation["prompt_ids"])
         assert text.endswith("<|im_start|>assistant\n")
+
+
+@pytest.mark.model
+def test_the_real_model_takes_the_rows_as_they_are_served(make_rows: Any) -> None:
+    """Preflight with the real tokenizer, where one word is several tokens."""
+    from breadcrumbs.models import SMALL, resolve_model
+    from breadcrumbs.rendering import load_renderer
+    from breadcrumbs.train.preflight import preflight
+
+    real = load_renderer(resolve_model(SMALL))
+    result = preflight(make_rows(2, 1), real, config_for(Path("unused")))
+    assert result.counts["rows"] == 5
+    assert 200 < result.counts["longest row"] < 1000

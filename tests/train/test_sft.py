@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from breadcrumbs.errors import ConfigError, DataError, PreflightError
+from breadcrumbs.errors import ConfigError, DataError, ModelError, PreflightError
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.run import (
     CHECKPOINTS,
@@ -145,8 +145,78 @@ def test_a_bad_row_stops_the_run_before_the_model_loads(
     assert not (tmp_path / "adapter" / CHECKPOINTS).exists()
 
 
+def write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """The rows as a data set on disk, as `breadcrumbs generate` leaves it."""
+    from breadcrumbs.data_gen.dataset import Row, write_dataset
+    from breadcrumbs.data_gen.scenarios import Scenario
+    from breadcrumbs.messages import messages_from_dicts
+
+    stored = []
+    for row in rows:
+        scenario = Scenario(
+            id=row["id"],
+            blueprint=row["twin"],
+            twin=row["twin"],
+            split="train",
+            domain="calendar",
+            tool=row["tool"],
+            behaviour=row["behaviour"],
+            request="",
+            system_prompt="",
+            now="2026-03-02T09:00",
+            seed=0,
+            search_query="create event",
+            gold_arguments={},
+        )
+        messages = tuple(messages_from_dicts(row["messages"]))
+        stored.append(Row(row["id"], scenario, "oracle", messages, tuple(row["tools"]), {}))
+    write_dataset(folder, stored, {"inputs_hash": "x", "dropped": {}})
+
+
+def test_from_a_data_set_to_an_adapter_once(
+    make_rows: Any, model_folder: Path, tmp_path: Path
+) -> None:
+    from breadcrumbs.train.preflight import check
+    from breadcrumbs.train.rows import read_rows
+    from breadcrumbs.train.sft import train_sft
+
+    config = dataclasses.replace(
+        config_for(tmp_path / "adapter", model_folder, steps=2), data=str(tmp_path / "data")
+    )
+    with pytest.raises(DataError, match="no complete data set here"):
+        train_sft(config)
+    assert not Path(config.out).exists()
+    write_data(tmp_path / "data", make_rows(3, 1))
+    assert check(config).counts["rows"] == 7
+    whole = [row["messages"] for row in read_rows(config)]
+    cut = [row["messages"] for row in read_rows(dataclasses.replace(config, whole_every=3))]
+    assert cut[:2] == whole[:2]  # the first of three groups, to its end
+    assert [len(messages) for messages in cut[2:6:2]] == [7, 7]  # others up to the decision
+    assert all(messages[: len(short)] == short for messages, short in zip(whole, cut, strict=True))
+    out = train_sft(config)
+    weights = out / "adapter_model.safetensors"
+    made = weights.stat().st_mtime_ns
+    assert train_sft(config) == out
+    assert weights.stat().st_mtime_ns == made  # finished: left alone
+    shutil.rmtree(tmp_path / "data")
+    write_data(tmp_path / "data", make_rows(3, 2))
+    with pytest.raises(DataError, match="data that has changed"):
+        train_sft(config)
+    with pytest.raises(ConfigError, match=r"other settings \(seed\)"):
+        train_sft(dataclasses.replace(config, seed=1))
+
+
 def identity(**changes: Any) -> dict[str, Any]:
     return {"settings": {"seed": 0, "steps": 6}, "data_sha256": "aa", **changes}
+
+
+def test_a_model_that_cannot_load_is_one_line(
+    finished: dict[str, Any], renderer: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    config = config_for(tmp_path / "adapter", tmp_path / "model")
+    with pytest.raises(ModelError, match="cannot load the model"):
+        run(config, finished["rows"], renderer)
 
 
 def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
