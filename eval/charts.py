@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 WIDTH, HEIGHT = 440, 290
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
+LEFT, RIGHT, TOP, BOTTOM = 60, 14, 14, 44
 MAX_TICKS = 6
 Scale = Callable[[float], float]
 
@@ -35,6 +35,8 @@ class Line:
     style: str
     points: Sequence[Point]
     marks: bool = True
+    dots: Sequence[Point] = ()
+    """Single measurements behind the line, drawn faintly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def line_chart(
 ) -> str:
     """Lines with their ranges as bands; values at or below zero are left out of a log axis."""
     kept = [_positive(line, log_x, log_y) for line in lines]
-    points = [point for line in kept for point in line.points]
+    points = [point for line in kept for point in (*line.points, *line.dots)]
     if not points:
         return ""
     xs = [point.x for point in points]
@@ -80,6 +82,7 @@ def line_chart(
     y_axis = _axis(y_label, ys, log_y)
     body = [_grid(x_axis, y_axis)]
     body += [_band(line, x_axis, y_axis) for line in kept]
+    body += [_dots(line, x_axis, y_axis) for line in kept]
     body += [_path(line, x_axis, y_axis) for line in kept]
     return _frame(title, body) + _legend([(line.name, line.style) for line in kept])
 
@@ -98,19 +101,20 @@ def trade_off(spots: Sequence[Spot], title: str) -> str:
     return _frame(title, body) + _legend([(spot.name, spot.style) for spot in spots])
 
 
-def smoothed(points: Sequence[Point], window: int = 9) -> list[Point]:
-    """A centred moving average; noise of single steps hides a trend."""
+def smoothed(points: Sequence[Point], window: int) -> list[Point]:
+    """A centred moving geometric mean of positive values: what a log axis shows as the middle."""
     half = window // 2
     out = []
     for place, point in enumerate(points):
         near = points[max(0, place - half) : place + half + 1]
-        out.append(Point(point.x, sum(p.y for p in near) / len(near)))
+        out.append(Point(point.x, math.exp(sum(math.log(p.y) for p in near) / len(near))))
     return out
 
 
 def _positive(line: Line, log_x: bool, log_y: bool) -> Line:
     kept = [p for p in line.points if (p.x > 0 or not log_x) and (p.y > 0 or not log_y)]
-    return Line(line.name, line.style, kept, line.marks)
+    dots = [p for p in line.dots if (p.x > 0 or not log_x) and (p.y > 0 or not log_y)]
+    return Line(line.name, line.style, kept, line.marks, dots)
 
 
 def _axis(label: str, values: Sequence[float], log: bool, ticks: Sequence[float] = ()) -> Axis:
@@ -171,7 +175,7 @@ def _grid(x_axis: Axis, y_axis: Axis) -> str:
     middle_x, middle_y = (LEFT + right) / 2, (TOP + bottom) / 2
     parts.append(_text("axis", middle_x, HEIGHT - 8, x_axis.label))
     parts.append(
-        f'<text class="axis" transform="translate(13 {middle_y}) rotate(-90)" text-anchor="middle">'
+        f'<text class="axis" transform="translate(12 {middle_y}) rotate(-90)" text-anchor="middle">'
         f"{escape(y_axis.label)}</text>"
     )
     return "".join(parts)
@@ -195,6 +199,14 @@ def _band(line: Line, x_axis: Axis, y_axis: Axis) -> str:
     upper = [f"{_x(x_axis, p.x):.1f},{_y(y_axis, max(p.high or floor, floor)):.1f}" for p in ranged]
     lower = [f"{_x(x_axis, p.x):.1f},{_y(y_axis, max(p.low or floor, floor)):.1f}" for p in ranged]
     return f'<polygon class="band {line.style}" points="{" ".join(upper + lower[::-1])}"/>'
+
+
+def _dots(line: Line, x_axis: Axis, y_axis: Axis) -> str:
+    return "".join(
+        f'<circle class="dot {line.style}" cx="{_x(x_axis, p.x):.1f}"'
+        f' cy="{_y(y_axis, p.y):.1f}" r="1.6"/>'
+        for p in line.dots
+    )
 
 
 def _path(line: Line, x_axis: Axis, y_axis: Axis) -> str:

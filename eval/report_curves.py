@@ -13,6 +13,9 @@ from breadcrumbs.eval.report_tables import NAMES, style_of
 
 PROBE = "probe/attention.json"
 METRICS = "adapter/metrics.jsonl"
+WINDOW = 15
+FLOOR = 1e-4
+"""Further down a log axis only shows rounding."""
 
 
 def dilution_section(run: Path) -> str:
@@ -77,26 +80,26 @@ def _points(points: Sequence[Mapping[str, Any]], key: str) -> list[Point]:
 
 
 def loss_section(run: Path) -> str:
-    """Training losses on a log axis: all target tokens, and the act-or-ask token by behaviour."""
+    """Training losses: of all target tokens, and of the act-or-ask token by behaviour."""
     intro = (
         "<section><h2>What training did</h2><p>The choice between acting and asking is one token"
         " among many and would drown in their mean, so its loss is weighed and shown by itself."
-        " Moving averages over nine steps, in nats.</p>"
+        " Dots are single steps, lines moving geometric means.</p>"
     )
     rows = _rows(run / METRICS)
-    lines = _loss_lines(rows)
-    if not lines:
+    charts = [_loss_chart(_token_line(rows), "loss of all target tokens, nats")]
+    charts.append(_loss_chart(_decision_lines(rows), "loss of the act-or-ask token, nats"))
+    if not any(charts):
         reason = f"the run has no {METRICS}; it is written by `breadcrumbs train sft`."
         return f'{intro}<p class="missing">Not shown: {escape(reason)}</p></section>'
+    return f'{intro}<div class="two">{"".join(charts)}</div></section>'
+
+
+def _loss_chart(lines: Sequence[Line], label: str) -> str:
     chart = line_chart(
-        lines,
-        title="Losses over training steps",
-        x_label="step",
-        y_label="loss, nats (log scale)",
-        log_x=False,
-        log_y=True,
+        lines, title=f"{label}, over steps", x_label="step", y_label=label, log_x=False, log_y=True
     )
-    return f"{intro}<figure>{chart}</figure></section>"
+    return f"<figure>{chart}</figure>" if chart else ""
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -116,24 +119,29 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _loss_lines(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
-    kinds = ("dispatch", "clarify", "decline")
-    named = {kind: f"decision token, {kind}" for kind in kinds}
+def _token_line(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
+    return _lines(
+        {"all target tokens": ("tokens", [(r["step"], r.get("token_loss")) for r in rows])}
+    )
+
+
+def _decision_lines(rows: Sequence[Mapping[str, Any]]) -> list[Line]:
+    return _lines(
+        {
+            f"where {kind} is right": (
+                kind,
+                [(r["step"], (r.get("decision_loss_by_behaviour") or {}).get(kind)) for r in rows],
+            )
+            for kind in ("dispatch", "clarify", "decline")
+        }
+    )
+
+
+def _lines(series: Mapping[str, tuple[str, list[tuple[int, float | None]]]]) -> list[Line]:
+    """Series that hold anything; what lies below the floor is drawn on it."""
     lines = []
-    tokens = [Point(r["step"], r["token_loss"]) for r in rows if r.get("token_loss") is not None]
-    if tokens:
-        lines.append(Line("all target tokens", "tokens", _floored(tokens), marks=False))
-    for kind in kinds:
-        found = [
-            Point(r["step"], value)
-            for r in rows
-            if (value := (r.get("decision_loss_by_behaviour") or {}).get(kind)) is not None
-        ]
-        if found:
-            lines.append(Line(named[kind], kind, _floored(found), marks=False))
+    for name, (style, values) in series.items():
+        dots = [Point(step, max(value, FLOOR)) for step, value in values if value is not None]
+        if dots:
+            lines.append(Line(name, style, smoothed(dots, WINDOW), marks=False, dots=dots))
     return lines
-
-
-def _floored(points: Sequence[Point]) -> list[Point]:
-    """Averages, not below a ten-thousandth: further down a log axis only shows rounding."""
-    return [Point(p.x, max(p.y, 1e-4)) for p in smoothed(points)]

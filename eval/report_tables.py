@@ -36,7 +36,7 @@ STALLS = {
     "permission_ask": "asks for permission",
     "inferable_value_ask": "asks for what it has",
     "announce_without_call": "announces, does not call",
-    "fake_call_in_text": "writes a call as plain text",
+    "fake_call_in_text": "writes a call, or its answer, as plain text",
     "malformed_call": "call unreadable or cut",
     "other_text": "other text",
 }
@@ -223,8 +223,9 @@ def behind_section(results: Mapping[str, Any]) -> str:
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> str:
+    if not counts:
+        return ""
     rows = "".join(f"<tr><td>{escape(str(k))}</td><td>{v}</td></tr>" for k, v in counts.items())
-    rows = rows or "<tr><td>nothing</td><td>0</td></tr>"
     return (
         f'<div class="scroll wrap"><table><thead><tr><th>{escape(title)}</th><th>turns</th></tr>'
         f"</thead><tbody>{rows}</tbody></table></div><p></p>"
