@@ -43,7 +43,7 @@ async def watch(config: EvalConfig, system: str, console: Console, out: Path | N
     model = LocalModel.load(config.model, adapter=adapter, dtype=config.dtype)
     _show_prefix(console, messages)
     console.print(f"\n[bold]{system}[/bold] writes:")
-    turn = await _live_turn(model, messages, tools, console)
+    turn = await _live_turn(model, messages, tools, config.max_new_tokens, console)
     verdict: dict[str, Any] = {"stall": None, "payload": None}
     if turn.calls:
         payload = await session.call(turn.calls[0].name, turn.calls[0].arguments)
@@ -74,12 +74,12 @@ def _show_prefix(console: Console, messages: list[Message]) -> None:
 
 
 async def _live_turn(
-    model: LocalModel, messages: list[Message], tools: Any, console: Console
+    model: LocalModel, messages: list[Message], tools: Any, tokens: int, console: Console
 ) -> Turn:
     from breadcrumbs.local_model import LocalPolicy
 
     turn = Turn("")
-    async for item in LocalPolicy(model, max_new_tokens=160).stream(messages, tools):
+    async for item in LocalPolicy(model, max_new_tokens=tokens).stream(messages, tools):
         if isinstance(item, Turn):
             turn = item
         else:

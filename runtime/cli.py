@@ -129,7 +129,7 @@ def eval_group(context: click.Context, config: Path | None, changes: tuple[str, 
     console = _console()
     with live("eval", console) as report:
         results = evaluate(settings, report)
-    console.print(table(results), markup=False)
+    click.echo(table(results))
 
 
 @eval_group.command("watch")
@@ -167,7 +167,7 @@ def probe_attention(config: Path, changes: tuple[str, ...]) -> None:
     console = _console()
     with live("probe", console) as report:
         summary = probe_attention(settings, report)
-    console.print(summary, markup=False)
+    click.echo(summary)
 
 
 @cli.command()

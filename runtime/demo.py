@@ -130,7 +130,7 @@ def _paths(run: Path, **places: str) -> tuple[str, ...]:
 def _print_table(out: Path, console: Console) -> None:
     from breadcrumbs.eval.results import read_results, table
 
-    console.print(table(read_results(out)), markup=False)
+    console.print(table(read_results(out)), markup=False, soft_wrap=True)
 
 
 def _read_timings(out: Path) -> dict[str, Any]:
