@@ -12,10 +12,10 @@ import asyncio
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -23,6 +23,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.errors import ProbeError
+from breadcrumbs.eval.records import write_text
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.progress import Report
 
@@ -113,7 +114,7 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
     rows = list(store.rows.values())
     curves = {name: _curve([row for row in rows if row.model == name]) for name in names}
     result = {"config": to_dict(config), "rows": [asdict(row) for row in rows], "curves": curves}
-    _write(config.out / RESULT, json.dumps(result, indent=1))
+    write_text(config.out / RESULT, json.dumps(result, indent=1) + "\n")
     return _table(curves)
 
 
@@ -273,8 +274,8 @@ def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
             {
                 "target": target,
                 "n": len(group),
-                "schema_tokens": _median([row.schema_tokens for row in group]),
-                "prompt_tokens": _median([row.prompt_tokens for row in group]),
+                "schema_tokens": median([row.schema_tokens for row in group]),
+                "prompt_tokens": median([row.prompt_tokens for row in group]),
                 "mass_steering": _range([row.mass["steering"][1] for row in group]),
                 "mass_schema": _range([row.mass["schema"][1] for row in group]),
                 "mass_breadcrumb": _range([row.mass["breadcrumb"][1] for row in group]),
@@ -287,14 +288,8 @@ def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
     return points
 
 
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def _range(values: Sequence[float]) -> dict[str, float]:
-    return {"median": _median(values), "low": min(values), "high": max(values)}
+    return {"median": median(values), "low": min(values), "high": max(values)}
 
 
 def _table(curves: dict[str, list[dict[str, Any]]]) -> str:
@@ -350,9 +345,3 @@ def _fingerprint(config: ProbeConfig) -> str:
         with place.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_text(text + "\n", encoding="utf-8")
-    os.replace(fresh, path)

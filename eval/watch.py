@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.eval.config import EvalConfig
+from breadcrumbs.eval.records import write_text
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.radar import Radar, situation_of
 from breadcrumbs.turns import Turn
@@ -110,7 +111,4 @@ def _write(
         "problems": list(turn.problems),
         **verdict,
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    fresh = out.with_name(out.name + ".new")
-    fresh.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    fresh.replace(out)
+    write_text(out, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
