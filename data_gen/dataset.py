@@ -20,6 +20,7 @@ from typing import Any, Literal
 from breadcrumbs.data_gen.scenarios import Behaviour, Scenario, scenario_from_dict
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.errors import DataError
+from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.messages import Message, messages_from_dicts
 
 FORMAT = 1
@@ -129,6 +130,15 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
             raise
         raise DataError(f"{path}: unreadable manifest; delete the folder and {how}") from error
     return manifest
+
+
+def gateway_settings(folder: str | Path) -> GatewaySettings:
+    """The gateway that made a data set: as many search hits as a model trained on it knows.
+
+    Raises:
+        DataError: there is no complete data set.
+    """
+    return GatewaySettings(max_hits=int(read_manifest(folder)["config"]["max_hits"]))
 
 
 def counts(rows: Sequence[Row]) -> dict[str, Any]:

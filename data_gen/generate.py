@@ -74,6 +74,8 @@ class GenerateConfig:
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
     """Share of training dispatch rows that come from a nudged, corrected episode."""
+    worded_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of training pairs kept for tools with arguments in the assistant's own words."""
     waiting_share: float = Field(default=0.0, ge=0, le=0.5)
     """Share of training writes whose approval does not come in time."""
     denied_share: float = Field(default=0.0, ge=0, le=0.5)
@@ -204,20 +206,31 @@ class _Maker:
                     f"{self.split}: only {len(batches)} of {count} {kind}s can be made, dropped:"
                     f" {dict(self.dropped)}; ask for fewer or add tools and hint values"
                 )
-            spec = self._in_turn(specs, place)
-            drop = self._drop(spec, place // len(specs)) if kind == "pair" else None
+            spec, rounds = self._in_turn(specs, place)
+            drop = self._drop(spec, rounds) if kind == "pair" else None
             batch = await self._place(spec, drop, f"{self.split}-{kind}-{place:04d}", blueprints)
             if batch:
                 batches.append(batch)
             place += 1
         return batches
 
-    def _in_turn(self, specs: Sequence[ToolSpec], place: int) -> ToolSpec:
-        """Every tool once a round, each round in another order."""
+    def _in_turn(self, specs: Sequence[ToolSpec], place: int) -> tuple[ToolSpec, int]:
+        """The tool of a place and how often it had its turn before.
+
+        Every tool once a round, each round in another order; with a `worded_share`, that share
+        of the training places goes round the tools with worded arguments alone.
+        """
+        share = self.config.worded_share if self.split == "train" else 0.0
+        worded = [spec for spec in specs if self.hints[spec.name].composed]
+        before = int(place * share)
+        if worded and int((place + 1) * share) > before:
+            specs, place = worded, before
+        elif worded:
+            place -= before
         rounds, position = divmod(place, len(specs))
         order = list(range(len(specs)))
         random.Random(f"{self.config.seed}/{self.split}/{rounds}").shuffle(order)
-        return specs[order[position]]
+        return specs[order[position]], rounds
 
     def _drop(self, spec: ToolSpec, rounds: int) -> str:
         """Required arguments in turn, each tool starting at another one."""

@@ -54,9 +54,9 @@ def _forms(value: Any, schema: Mapping[str, Any]) -> list[str]:
     return [form for form in forms if form.strip()]
 
 
-def says_boolean(text: str, value: bool, hint: ArgumentHint | None) -> bool:
-    """Whether a normalised text holds a clause that sets this boolean to `value`."""
-    clauses = hint.clauses_for(value) if hint is not None else ()
+def says_boolean(text: str, name: str, value: bool, hint: ArgumentHint | None) -> bool:
+    """Whether a normalised text sets the boolean `name`: "breakfast yes", or a hint's clause."""
+    clauses = (f"{words(name)} {spoken(value, {})}", *(hint.clauses_for(value) if hint else ()))
     return any(normalise(clause.removeprefix("and ")) in text for clause in clauses)
 
 
@@ -92,11 +92,12 @@ def ground(
         if composed and name in composed:
             found[name] = "composed" if worded_well(value, composed[name]) else None
         else:
-            found[name] = _source(value, schema, hint, texts)
+            found[name] = _source(name, value, schema, hint, texts)
     return found
 
 
 def _source(
+    name: str,
     value: Any,
     schema: Mapping[str, Any],
     hint: ArgumentHint | None,
@@ -104,7 +105,7 @@ def _source(
 ) -> Source | None:
     for source, text in texts.items():
         if isinstance(value, bool):
-            if says_boolean(text, value, hint):
+            if says_boolean(text, name, value, hint):
                 return source
         elif says(text, value, schema):
             return source
@@ -144,6 +145,6 @@ def absent(
     said = normalise("\n".join(texts))
     schema = spec.input_schema.get("properties", {}).get(name, {})
     if isinstance(value, bool):
-        return not (says_boolean(said, True, hint) or says_boolean(said, False, hint))
+        return not any(says_boolean(said, name, either, hint) for either in (True, False))
     candidates = list(schema.get("enum", ())) or [value]
     return not any(says(said, candidate, schema) for candidate in candidates)

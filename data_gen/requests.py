@@ -149,8 +149,6 @@ def _plain_request(
 def _plain_clause(
     name: str, value: Any, hint: ToolHint, schemas: Mapping[str, Any], rng: random.Random
 ) -> Clause:
-    if isinstance(value, bool):
-        return _clause(name, value, hint, schemas, rng)
     said = spoken(value, schemas.get(name, {}))
     if any("'{value}'" in clause for clause in hint.arguments[name].clauses_for(value)):
         said = f"'{said}'"

@@ -29,7 +29,7 @@ Behaviour = Literal["dispatch", "clarify", "decline"]
 ApprovalPlan = Literal["approve", "deny", "wait"]
 
 FIRST_DAY = datetime(2026, 1, 5)
-DECOY_SHARE = 0.75
+DECOY_SHARE = 0.5
 """How often an optional argument of the missing one's kind is said, so that it could mislead."""
 DECLINES = (
     "I cannot {do}: there is no tool for that here.",
@@ -124,10 +124,9 @@ class Blueprint:
 
     @property
     def gold(self) -> dict[str, Any]:
-        """All arguments of the right call, in schema order."""
+        """All arguments of the right call, in the order of the request; worded ones first."""
         composed = {n: c.write for n, c in self.topic.compose.items()} if self.topic else {}
-        known = {**self.said, **composed}
-        return {name: known[name] for name in self.spec.input_schema["properties"] if name in known}
+        return composed | {c.argument: self.said[c.argument] for c in self.plan.clauses}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ def make_blueprint(
         now=now,
         seed=rng.randrange(2**31),
         question=_question(hint, drop, recipe, rng) if drop else "",
-        reply=_decline(hint, plan, rng),
+        reply=_decline(hint, plan, recipe, rng),
         approval=_approval(spec, recipe, rng),
         decoy=drop is not None and bool(_decoys(spec, drop, said)),
     )
@@ -390,8 +389,10 @@ def _question(hint: ToolHint, drop: str, recipe: Recipe, rng: random.Random) -> 
     return question_for(hint, (drop,), rng)
 
 
-def _decline(hint: ToolHint, plan: RequestPlan, rng: random.Random) -> str:
+def _decline(hint: ToolHint, plan: RequestPlan, recipe: Recipe, rng: random.Random) -> str:
     """A short honest text; the intent is repeated only where it has no topic inside."""
+    if recipe.phrasing == "plain":
+        return PLAIN_DECLINES[0]
     if hint.topics:
         return rng.choice(PLAIN_DECLINES)
     intent = plan.intent[0].lower() + plan.intent[1:]

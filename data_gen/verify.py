@@ -1,4 +1,4 @@
-"""What every row must pass before it is written: format, protocol, grounding, replay.
+"""What every row must pass before it is written: format, protocol, grounding, thinking, replay.
 
 Each check answers with a reason or nothing; the first reason drops the row and is counted.
 Grounding decides the label: a scenario whose behaviour disagrees with where its values come
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.episodes import Episode, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
@@ -47,6 +48,7 @@ class Verifier:
             format_fault(episode.messages)
             or protocol_fault(scenario, episode, spec)
             or grounding_fault(scenario, spec, hint, episode.messages)
+            or thinking_fault(scenario, spec, episode.messages)
             or await self._replay_fault(scenario, episode)
         )
 
@@ -164,6 +166,31 @@ def grounding_fault(
             return "grounding: the missing value could be read from the request"
     elif open_names:
         return "grounding: dispatch is labelled, but a required argument is open"
+    return None
+
+
+def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
+    """The thought of a decision holds the arguments as called, and null for a missing one."""
+    if scenario.behaviour == "decline":
+        return None
+    turn = messages[len(decision_messages(messages))]
+    opened, _, rest = turn.content.partition(THINK_OPENER)
+    thought, closed, _ = rest.partition(THINK_CLOSER)
+    try:
+        values = json.loads(thought)
+    except ValueError:
+        return "thinking: no JSON"
+    missing = tuple(name for name, value in values.items() if value is None)
+    if opened or not closed or list(values)[: len(spec.required)] != list(spec.required):
+        return "thinking: not the required arguments first, in their order"
+    if missing != scenario.missing:
+        return "thinking: another argument is missing"
+    for call in turn.tool_calls:
+        if json.dumps(values) != json.dumps(call.arguments["arguments"]):
+            return "thinking: not what is called, or in another order"
+    known = {name: value for name, value in values.items() if value is not None}
+    if any(known.get(name) != value for name, value in scenario.gold_arguments.items()):
+        return "thinking: a known argument is left out"
     return None
 
 

@@ -42,8 +42,8 @@ from breadcrumbs.eval.records import (
     model_identity,
     read_records,
     write_records,
-    write_text,
 )
+from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.progress import Report

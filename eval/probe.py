@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.errors import ProbeError
-from breadcrumbs.eval.records import write_text
+from breadcrumbs.files import write_text
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.progress import Report
 
@@ -120,12 +120,11 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
 
 def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
     """Scenarios of distinct held-out tools, each at every length, shortest first."""
-    from breadcrumbs.data_gen.dataset import load_scenarios
+    from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios
     from breadcrumbs.data_gen.episodes import gold_prefix
     from breadcrumbs.gateway.catalog import load_catalog
-    from breadcrumbs.gateway.gateway import GatewaySettings
 
-    catalog, settings = load_catalog(), GatewaySettings(max_hits=2)  # as the adapter was trained
+    catalog, settings = load_catalog(), gateway_settings(config.data)
     scenarios = {
         scenario.tool: scenario
         for scenario in load_scenarios(config.data, "held_out_tools")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.eval.config import EvalConfig, System
+from breadcrumbs.files import write_text
 from breadcrumbs.models import GGUF_SHA256, SMALL
 
 RESULTS = "results.json"
@@ -42,26 +42,6 @@ def write_records(path: Path, fingerprint: str, records: Sequence[Mapping[str, A
     """
     head = {"fingerprint": fingerprint, "rows": len(records)}
     write_text(path, "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in (head, *records)))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write text in one move; half a file is never seen under the name.
-
-    Raises:
-        ConfigError: the place cannot be written.
-    """
-    fresh = path.with_name(f"{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot write here: {error.strerror or error}; choose another out or make room"
-        ) from error
 
 
 def fingerprint(parts: Iterable[Any]) -> str:

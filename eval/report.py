@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from breadcrumbs.eval.records import RESULTS, write_text
+from breadcrumbs.eval.records import RESULTS
 from breadcrumbs.eval.report_curves import dilution_section, loss_section
 from breadcrumbs.eval.report_facts import facts_section, limits_section
 from breadcrumbs.eval.report_tables import (
@@ -27,6 +27,7 @@ from breadcrumbs.eval.report_tables import (
 )
 from breadcrumbs.eval.report_talk import talk_section
 from breadcrumbs.eval.results import read_results
+from breadcrumbs.files import write_text
 
 PAGE = "report.html"
 TITLE = "Act once the schema is disclosed, ask only when something is missing"

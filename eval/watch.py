@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.eval.config import EvalConfig
-from breadcrumbs.eval.records import write_text
+from breadcrumbs.files import write_text
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.radar import Radar, situation_of
 from breadcrumbs.turns import Turn
@@ -26,20 +26,21 @@ async def watch(config: EvalConfig, system: str, console: Console, out: Path | N
 
     Raises:
         ConfigError: the adapter is asked for and the config names none.
+        DataError: there is no complete data set.
         ModelError: the model or adapter cannot be loaded.
     """
+    from breadcrumbs.data_gen.dataset import gateway_settings
     from breadcrumbs.data_gen.episodes import gold_prefix
     from breadcrumbs.data_gen.hints import load_hints
     from breadcrumbs.data_gen.origin import origin_scenario
     from breadcrumbs.gateway.catalog import load_catalog
-    from breadcrumbs.gateway.gateway import GatewaySettings
     from breadcrumbs.local_model import LocalModel
 
     if system == "adapter" and config.adapter is None:
         raise ConfigError("the config names no adapter; add one with --set adapter=FOLDER")
     catalog = load_catalog()
     scenario = origin_scenario(catalog, load_hints())
-    messages, tools, session = await gold_prefix(scenario, catalog, GatewaySettings())
+    messages, tools, session = await gold_prefix(scenario, catalog, gateway_settings(config.data))
     adapter = config.adapter if system == "adapter" else None
     model = LocalModel.load(config.model, adapter=adapter, dtype=config.dtype)
     _show_prefix(console, messages)

@@ -204,8 +204,8 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
         raise CatalogError(f"{where}: required names {unknown}, which are no parameters")
     schema = {
         "type": "object",
-        "properties": tool.parameters,
         "required": list(tool.required),
+        "properties": {name: tool.parameters[name] for name in _required_first(tool)},
         "additionalProperties": False,
     }
     approval = tool.risk is not Risk.READ
@@ -223,6 +223,14 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
     _check_schema(spec, where)
     _check_effect(spec, file, where)
     return spec
+
+
+def _required_first(tool: _Tool) -> list[str]:
+    """Parameter names, the required ones in front and in their own order.
+
+    A model reads from left to right: it should know what is required before it reads the fields.
+    """
+    return [*tool.required, *(name for name in tool.parameters if name not in tool.required)]
 
 
 def _check_schema(spec: ToolSpec, where: str) -> None:

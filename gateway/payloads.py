@@ -45,7 +45,7 @@ def catalog_payload(hits: Sequence[ToolSpec], *, breadcrumb: bool) -> dict[str, 
             for spec in hits
         ],
     }
-    text = "Call get_tool_schema(tool_names=['NAME']), or tell the user that no tool fits."
+    text = "Call get_tool_schema(tool_names=['NAME']), or say that no tool fits."
     return _ended(payload, text if hits else NOTHING_FITS, breadcrumb)
 
 
@@ -86,13 +86,19 @@ def _shown_schema(spec: ToolSpec) -> dict[str, Any]:
 
 
 def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:
-    """The directive after a schema: names the exact call, and one default where there is one."""
+    """The directive after a schema: the exact call, what it requires, and a default as example."""
     name = disclosed[0].name if len(disclosed) == 1 else "NAME"
     return (
-        f"Call execute_tool(tool_name='{name}', arguments={{...}}) now. Leave non-critical fields"
-        f" to their default{_example(disclosed)}. Do not ask for confirmation. Ask only for a"
-        " required value found nowhere."
+        f"Call execute_tool(tool_name='{name}', arguments={{{_required(disclosed)}}}) now. Leave"
+        f" non-critical fields to their default{_example(disclosed)}. Do not ask for confirmation."
+        " Ask only for a required value found nowhere."
     )
+
+
+def _required(disclosed: Sequence[ToolSpec]) -> str:
+    """The required names of a single tool, near where the model has to decide."""
+    names = disclosed[0].required if len(disclosed) == 1 else ()
+    return ", ".join((*(f"'{name}': ..." for name in names), "..."))
 
 
 def _example(disclosed: Sequence[ToolSpec]) -> str:

@@ -14,6 +14,11 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 ROOM_TOKENS = 128
 FILLER = 0  # masked; any id the model has
+SHARED_ENOUGH = 0.5
+"""Share of the shortest prompt that must be common for a batch to be computed together."""
+KEPT_SHARE = 0.5
+"""Rows that are done leave the batch once no more than this share goes on: leaving copies the
+cache of those that stay, which costs more than a few steps of computing for nothing."""
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]
@@ -112,27 +117,33 @@ def decode_batch(
     written: list[list[int]] = [[] for _ in prompts]
     limit = model.config.max_position_embeddings
     cache, mask, logits = _prefill(model, prompts)
-    alive = list(range(len(prompts)))
+    rows = list(range(len(prompts)))  # which prompt each row of the batch belongs to
+    alive = set(rows)
     positions = torch.tensor([len(prompt) for prompt in prompts], device=mask.device)
     for _ in range(max_new_tokens):
         tokens = logits.argmax(-1)
-        kept = []
-        for place, (row, token) in enumerate(zip(alive, tokens.tolist(), strict=True)):
+        for row, token in zip(rows, tokens.tolist(), strict=True):
+            if row not in alive:
+                continue
             if token in stop_ids:
+                alive.remove(row)
                 continue
             written[row].append(token)
             full = len(prompts[row]) + len(written[row]) >= limit
-            if not full and len(written[row]) < max_new_tokens and not is_finished(written[row]):
-                kept.append(place)
-        if not kept or stop.is_set():
+            if full or len(written[row]) >= max_new_tokens or is_finished(written[row]):
+                alive.remove(row)
+        if not alive or stop.is_set():
             break
-        if len(kept) < len(alive):
+        if len(alive) <= KEPT_SHARE * len(rows):
+            kept = [place for place, row in enumerate(rows) if row in alive]
             chosen = torch.tensor(kept, device=mask.device)
             cache.batch_select_indices(chosen)
-            alive = [alive[place] for place in kept]
+            rows = [rows[place] for place in kept]
             mask, tokens, positions = mask[chosen], tokens[chosen], positions[chosen]
-        mask = torch.cat([mask, mask.new_ones(len(alive), 1)], 1)
-        logits = forward_last(model, tokens[:, None], mask, positions[:, None], cache)
+        mask = torch.cat([mask, mask.new_ones(len(rows), 1)], 1)
+        # A row that is done stays until it is dropped; past the last position it only repeats it.
+        where = positions.clamp(max=limit - 1)
+        logits = forward_last(model, tokens[:, None], mask, where[:, None], cache)
         positions = positions + 1
     return written
 
@@ -142,11 +153,16 @@ def _prefill(
 ) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
     """The cache of all prompts, their mask [B, T], and the logits [B, V] of their last tokens.
 
-    Laid out as [common beginning][padding][rest]: padding is masked and takes no position.
+    Laid out as [common beginning][padding][rest]: padding is masked and takes no position. On a
+    CPU a batch gains nothing here, and a mask costs the causal kernels: prompts that share little
+    are computed one by one, without one.
     """
     cache = new_cache(model)
     device = model.device
     shared = common_prefix(prompts) if len(prompts) > 1 else 0
+    plain = all(type(layer) is RoomyLayer for layer in cache.layers)
+    if plain and device.type == "cpu" and shared < SHARED_ENOUGH * min(map(len, prompts)):
+        return _prefill_rows(model, prompts, cache)
     if shared:
         head = torch.tensor([list(prompts[0][:shared])], device=device)
         where = torch.arange(shared, device=device)[None]
@@ -163,6 +179,37 @@ def _prefill(
     positions = (real.cumsum(1) - 1).clamp(min=0) + shared
     logits = forward_last(model, torch.tensor(ids, device=device), mask, positions, cache)
     return cache, mask, logits
+
+
+def _prefill_rows(
+    model: Any, prompts: Sequence[Sequence[int]], cache: DynamicCache
+) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
+    """`_prefill` one prompt after the other, into the end of each row of `cache`."""
+    longest = max(map(len, prompts))
+    mask = torch.zeros(len(prompts), longest, dtype=torch.long)
+    parts = []
+    last = []
+    for row, prompt in enumerate(prompts):
+        alone = new_cache(model)
+        ids = torch.tensor([list(prompt)])
+        where = torch.arange(len(prompt))[None]
+        last.append(forward_last(model, ids, torch.ones_like(ids), where, alone))
+        parts.append(alone)
+        mask[row, longest - len(prompt) :] = 1
+    for depth, layer in enumerate(cache.layers):
+        layer.update(
+            _end_aligned([part.layers[depth].keys for part in parts], longest),
+            _end_aligned([part.layers[depth].values for part in parts], longest),
+        )
+    return cache, mask, torch.cat(last)
+
+
+def _end_aligned(rows: Sequence[torch.Tensor], longest: int) -> torch.Tensor:
+    """Rows [1, H, T, D] as one [B, H, longest, D], zeros in front of the shorter ones."""
+    out = rows[0].new_zeros(len(rows), rows[0].shape[1], longest, rows[0].shape[3])
+    for place, row in enumerate(rows):
+        out[place, :, longest - row.shape[2] :] = row[0]
+    return out
 
 
 def common_prefix(rows: Sequence[Sequence[int]]) -> int:

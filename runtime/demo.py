@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.errors import ConfigError
+from breadcrumbs.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,12 +81,8 @@ def run_demo(out: Path, console: Console) -> None:
     Raises:
         ConfigError: the run folder cannot be written.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        timings = _read_timings(out)
-        _write_timings(out, timings)
-    except OSError as error:
-        raise ConfigError(f"{out}: cannot write here: {error.strerror}; choose --out") from error
+    timings = _read_timings(out)
+    _write_timings(out, timings)
     plan = steps(out)
     for number, step in enumerate(plan, 1):
         console.rule(f"{number}/{len(plan)} {step.name}", align="left")
@@ -136,12 +132,10 @@ def _print_table(out: Path, console: Console) -> None:
 def _read_timings(out: Path) -> dict[str, Any]:
     try:
         timings = json.loads((out / TIMINGS).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return {}
     return timings if isinstance(timings, dict) else {}
 
 
 def _write_timings(out: Path, timings: dict[str, Any]) -> None:
-    fresh = out / f"{TIMINGS}.new"
-    fresh.write_text(json.dumps(timings, indent=2) + "\n", encoding="utf-8")
-    fresh.replace(out / TIMINGS)
+    write_text(out / TIMINGS, json.dumps(timings, indent=2) + "\n")

@@ -27,6 +27,7 @@ from breadcrumbs.decoding import (
     new_cache,
 )
 from breadcrumbs.errors import ModelError
+from breadcrumbs.memory import keep_freed_memory
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line, quiet, resolve_model
 from breadcrumbs.rendering import Renderer, load_renderer
@@ -66,6 +67,7 @@ class LocalModel:
         if adapter is not None:
             _check_adapter_folder(Path(adapter))
         source = resolve_model(name)
+        keep_freed_memory()
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with quiet():
             renderer = load_renderer(source)
@@ -355,7 +357,8 @@ def _with_adapter(model: Any, folder: Path, renderer: Renderer) -> Any:
             "served text it never learned; give the model it was trained on, or train again"
         )
     try:
-        return PeftModel.from_pretrained(model, str(folder))
+        adapted = PeftModel.from_pretrained(model, str(folder))
+        return adapted.to(model.dtype)  # float32 LoRA layers on a bfloat16 model only cost copies
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise ModelError(
             f"{folder}: cannot load the adapter ({first_line(error)}); "

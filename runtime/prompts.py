@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DECOUPLED = (
-    "Act through the tool gateway. Never ask for permission: it holds writes for a person. Ask"
-    " only for a required value that is missing.",
-    "Find a tool, read its schema, run it. Approval is the gateway's job, not yours. Ask the user"
-    " only when a required value was not given.",
-    "Do what the user asks with the gateway's tools. Writes are approved there, so call at once."
-    " Ask only for missing required values.",
-    "Once a schema is shown, call execute_tool; the gateway asks a person before any write. If a"
-    " required value is missing, ask for it.",
+    "Act through the gateway; a person approves writes there. Ask only for a missing required"
+    " value.",
+    "Find a tool, read its schema, run it. Approval is the gateway's job. Ask only for a required"
+    " value not given.",
+    "Use the gateway's tools at once: writes are approved there. Ask only for missing required"
+    " values.",
+    "After a schema, call execute_tool: the gateway holds writes. Ask only if a required value is"
+    " missing.",
 )
 COUPLED = (
     "You act through a tool gateway: search the catalog, read the schema, then call execute_tool."

@@ -1,7 +1,84 @@
-"""What every test shares."""
+"""What every test shares: hypothesis without time limits, a tokenizer and a model made here."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 # Time limits on single examples fail on a busy machine, which says nothing about the code.
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")
+
+
+def build_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+    """Byte-level BPE with ChatML markers, trained on `texts`; it has no template of its own."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|im_end|>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+    )
+
+
+def build_model(tokenizer: Any, folder: Path, dtype: str) -> Path:
+    """A random Llama of two layers with its tokenizer, saved as a local model folder."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=8192,
+        initializer_range=0.2,  # else the frozen head could not say anything with certainty
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    LlamaForCausalLM(config).to(getattr(torch, dtype)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(name="build_tokenizer", scope="session")
+def build_tokenizer_fixture() -> Any:
+    return build_tokenizer
+
+
+@pytest.fixture(name="build_model", scope="session")
+def build_model_fixture() -> Any:
+    return build_model
+
+
+@pytest.fixture(scope="session")
+def chatml_tokenizer() -> Any:
+    text = "open a ticket titled lift is stuck with high priority assistant user system tool"
+    return build_tokenizer([text, "\n\n\n"], 600)
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(chatml_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The random Llama in float32."""
+    return build_model(chatml_tokenizer, tmp_path_factory.mktemp("model"), "float32")

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
 
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
-_ITEM = re.compile(r"(?:^|; )[^:;]+:")
+GRAIN = 32
+"""Packed lengths are multiples of this: shapes come back, and with them kernels and memory."""
 IGNORED = -100  # the label every loss of the torch world leaves out
 BEHAVIOURS = ("dispatch", "clarify", "decline", "answer", "hold")
 
@@ -112,15 +113,15 @@ def deciding_tokens(
 ) -> tuple[int, ...]:
     """The tokens of a decision turn [start, end) in which act or ask is chosen.
 
-    A turn that goes through its arguments first ("date: 2026-03-05; title: missing") decides at
-    the first token of each value, and at the first token behind its thinking. Any other turn
-    decides at its first token.
+    A turn that writes the arguments down first (`{"date": "2026-03-05", "title": null}`)
+    decides at the first token of each value, and at the first token behind its thinking. Any other
+    turn decides at its first token.
     """
     text = str(renderer.tokenizer.decode(ids[start:end]))
     thought = _THOUGHT.match(text)
     if thought is None:
         return (start,)
-    heads = [thought.start(1) + m.end() for m in _ITEM.finditer(thought.group(1))]
+    heads = [thought.start(1) + start for start in _value_starts(thought.group(1))]
     behind = len(text) - len(text[thought.end() :].lstrip())
 
     def upto(count: int) -> int:
@@ -128,6 +129,22 @@ def deciding_tokens(
 
     counts = range(1, end - start + 1)  # the token that reaches beyond the mark is the one after it
     return tuple(start + bisect_right(counts, mark, key=upto) for mark in (*heads, behind))
+
+
+def _value_starts(thinking: str) -> list[int]:
+    """Where the value of each member of a JSON object begins, behind its colon; none if broken."""
+    decoder = json.JSONDecoder()
+    starts = []
+    at = 1
+    try:
+        while thinking[at : at + 1] == '"':
+            _, at = decoder.raw_decode(thinking, at)
+            starts.append(at + 1)
+            _, at = decoder.raw_decode(thinking, at + 2)
+            at += 2  # ", "
+    except ValueError:
+        return []
+    return starts
 
 
 def twin_order(twins: Sequence[str], batch_rows: int, seed: int) -> list[int]:
@@ -228,24 +245,27 @@ def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
 
     [beginning][rest of row 1][rest of row 2]…; positions start anew at the end of the beginning,
     which is how `attention.branches_of` finds the rests again. No label lies in the beginning,
-    nor is the first token of a rest one, so each label's predecessor is its own row's.
+    nor is the first token of a rest one, so each label's predecessor is its own row's. The
+    beginning is cut and every rest filled up to a multiple of `GRAIN`; filling has no label and
+    stands behind all that could see it.
 
     Returns:
         The keys of `pad_rows`, with shapes (1, T).
     """
     import torch
 
-    shared = common_beginning(rows)
+    shared = common_beginning(rows) // GRAIN * GRAIN
     ids: list[int] = []
     labels: list[int] = []
     positions: list[int] = []
     starts: list[int] = []
     for number, row in enumerate(rows):
-        start = shared if number else 0
+        start, length = shared if number else 0, len(row["input_ids"])
+        filling = -length % GRAIN
         starts.append(len(ids) - start)
-        ids += row["input_ids"][start:]
-        labels += row["labels"][start:]
-        positions += range(start, len(row["input_ids"]))
+        ids += row["input_ids"][start:] + row["input_ids"][-1:] * filling
+        labels += row["labels"][start:] + [IGNORED] * filling
+        positions += range(start, length + filling)
     return {
         "input_ids": torch.tensor([ids]),
         "position_ids": torch.tensor([positions]),

@@ -13,6 +13,7 @@ from typing import Any
 
 from breadcrumbs.config import to_dict
 from breadcrumbs.errors import ConfigError, DataError
+from breadcrumbs.files import write_text
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.rows import data_hash
 
@@ -53,15 +54,7 @@ def claim(out: Path, identity: dict[str, Any]) -> bool:
         _compare(known, identity, out)
         return (out / SERVING).is_file()
     body = {**identity, "versions": versions()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"{out}: cannot write here: {error.strerror}; choose another out"
-        ) from error
+    write_text(path, json.dumps(body, indent=2) + "\n")
     return False
 
 

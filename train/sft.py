@@ -42,10 +42,12 @@ def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
     if claim(out, run_identity(config)):
         return out
 
+    from breadcrumbs.memory import keep_freed_memory
     from breadcrumbs.models import resolve_model
     from breadcrumbs.rendering import load_renderer
     from breadcrumbs.train.rows import read_rows
 
+    keep_freed_memory()
     rows = read_rows(config)
     folder = resolve_model(config.model)
     with quiet_libraries():

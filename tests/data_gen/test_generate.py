@@ -11,7 +11,7 @@ import pytest
 
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import Row, load_rows
-from breadcrumbs.data_gen.episodes import OraclePolicy, ledger, run_episode
+from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, ledger, run_episode
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
 from breadcrumbs.data_gen.grounding import absent
 from breadcrumbs.data_gen.hints import check_hints, load_hints
@@ -153,11 +153,22 @@ def test_scheduled_jobs_request_is_dispatched_with_the_default_time() -> None:
     assert (tool, state) == ("scheduled_jobs", "done")
     assert arguments["schedule_time"] == "+30m"
     assert "approvals" in arguments["title"]
-    assert ledger(scenario, spec) == "title: own words; message: own words"
+    assert json.loads(ledger(scenario, spec)) == scenario.gold_arguments
     schema = next(m for m in episode.messages if "2_schema_disclosure" in m.content)
     payload = json.loads(schema.content)
     assert list(payload)[-1] == "next_step"
     assert "schedule_time '+30m'" in payload["next_step"]
+
+
+def _thinking(episode: Episode, said: str, instead: str) -> Episode:
+    """The episode with something else in the thought of its decision."""
+    changed = tuple(
+        dataclasses.replace(m, content=m.content.replace(said, instead, 1))
+        if m.content.startswith("<think>")
+        else m
+        for m in episode.messages
+    )
+    return dataclasses.replace(episode, messages=changed)
 
 
 def test_spoiled_rows_are_dropped_for_the_right_reason(rows: list[Row]) -> None:
@@ -179,6 +190,9 @@ def test_spoiled_rows_are_dropped_for_the_right_reason(rows: list[Row]) -> None:
     }
     hint = HINTS[row.scenario.tool]
     assert asyncio.run(verifier.reason(row.scenario, good, hint)) is None
+    for said, instead in ((': "', ': "not '), ('{"', '{"more": 1, "'), ("</think>", "")):
+        spoilt = _thinking(good, said, instead)
+        assert "thinking" in str(asyncio.run(verifier.reason(row.scenario, spoilt, hint)))
     for reason, episode in spoilings.items():
         assert str(asyncio.run(verifier.reason(row.scenario, episode, hint))).startswith(reason)
     silent = dataclasses.replace(row.scenario, request="Please do it.")

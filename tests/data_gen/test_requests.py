@@ -42,7 +42,7 @@ def test_a_request_says_all_its_values_and_drops_one_cleanly(
     said = normalise(plan.say())
     for name, value in values.items():
         if isinstance(value, bool):
-            assert says_boolean(said, value, hint.arguments[name]), plan.say()
+            assert says_boolean(said, name, value, hint.arguments[name]), plan.say()
         else:
             assert says(said, value, schemas[name]), plan.say()
     assert "{" not in plan.say().replace(topic.say if topic else "", "")

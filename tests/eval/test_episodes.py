@@ -95,7 +95,7 @@ async def test_clarify_leaves_everything_alone_and_asks_for_exactly_that(
     made = make_scenario("clarify")
     ask = Turn("When should it start?")
     assert (await play([*disclosed(), ask], made, catalog, hints))[0]
-    thought = Turn("<think>title: Budget sync; start: missing</think>\nWhen should it start?")
+    thought = Turn("<think>{}</think>\nWhen should it start?")
     assert (await play([*disclosed(), thought], made, catalog, hints))[0]
     guess = [*disclosed(), execute(GOLD), ask]
     assert await play(guess, made, catalog, hints) == (False, "something was changed or held")

@@ -127,7 +127,7 @@ def _watched(system: str) -> dict[str, Any]:
         }
     ]
     payload = {"layer": "3_execution", "status": "approval_required"}
-    thinking = "title: own words; message: own words"
+    thinking = json.dumps(arguments)
     return record | {
         "text": "",
         "thinking": thinking,

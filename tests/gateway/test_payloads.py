@@ -112,8 +112,8 @@ def test_layer_2_keeps_its_order_and_names_the_first_default(desk: Catalog) -> N
     shown = payload["disclosed"][0]
     assert list(shown) == ["name", "description", "risk", "requiresApproval", "inputSchema"]
     assert payload["next_step"] == (
-        "Call execute_tool(tool_name='create_ticket', arguments={...}) now. Leave non-critical fields"
-        " to their default (e.g. priority 'normal'). Do not ask for confirmation. Ask only for a"
+        "Call execute_tool(tool_name='create_ticket', arguments={'title': ..., ...}) now. Leave"
+        " non-critical fields to their default (e.g. priority 'normal'). Do not ask for confirmation. Ask only for a"
         " required value found nowhere."
     )
 

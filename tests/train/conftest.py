@@ -133,52 +133,17 @@ def schema_payload() -> str:
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Any:
-    """Byte-level BPE with ChatML markers, trained on the rows; no template of its own."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=700,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    inner.train_from_iterator([json.dumps(row) for row in make_rows(8, 2)], trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        bos_token="<|im_start|>",
-        eos_token="<|im_end|>",
-        pad_token="<|im_end|>",
-        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
-    )
+def tokenizer(build_tokenizer: Any) -> Any:
+    """ChatML, trained on the rows."""
+    return build_tokenizer([json.dumps(row) for row in make_rows(8, 2)], 700)
 
 
 @pytest.fixture(scope="session")
-def model_folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Llama of two layers with its tokenizer, as a local model folder."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    folder = tmp_path_factory.mktemp("model")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.2,  # else the frozen head could not say anything with certainty
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+def model_folder(
+    build_model: Any, tokenizer: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The random Llama with that tokenizer, in bfloat16."""
+    folder: Path = build_model(tokenizer, tmp_path_factory.mktemp("model"), "bfloat16")
     return folder
 
 

@@ -10,6 +10,7 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message, messages_from_dicts
 from breadcrumbs.train.attention import branches_of
 from breadcrumbs.train.batches import (
+    GRAIN,
     IGNORED,
     TwinSampler,
     build_example,
@@ -90,13 +91,14 @@ def test_a_turn_that_thinks_decides_at_each_value_and_behind_it(
     make_row: Any, renderer: Any
 ) -> None:
     row = make_row(1, "clarify")
-    content = "<think>title: Review é 1; start: missing</think>\nWhen does it start?"
+    thought = '{"title": "Review é 1, \\"note\\": null", "start": null}'  # one value holds a trap
+    content = f"<think>{thought}</think>\nWhen does it start?"
     row = {**row, "messages": [*row["messages"][:6], {**row["messages"][6], "content": content}]}
     example = build_example(row, renderer)
     ids, decode = list(example.ids), renderer.tokenizer.decode
     assert len(example.deciding) == 3
     for at, before, first in zip(
-        example.deciding, ("title:", "start:", "</think>"), (" ", " ", "W"), strict=True
+        example.deciding, ('{"title":', '"start":', "</think>"), (" ", " ", "W"), strict=True
     ):
         assert decode(ids[example.decision : at]).rstrip("\n").endswith(before)
         assert decode([ids[at]]).startswith(first)
@@ -129,10 +131,11 @@ def test_packed_rows_keep_every_label_and_share_what_they_can(
 ) -> None:
     examples = [build_example(row, renderer) for row in make_rows(1)]
     rows = list(to_dataset(examples))
-    shared = common_beginning(rows)
+    shared = common_beginning(rows) // GRAIN * GRAIN
     assert shared > 100  # system prompt and tools
     batch = pack_rows(rows)
-    total = sum(len(example.ids) for example in examples) - shared
+    first, second = (-(-len(example.ids) // GRAIN) * GRAIN for example in examples)
+    total = first + second - shared
     assert batch["input_ids"].shape == batch["labels"].shape == (1, total)
     kept = [token for token in batch["labels"][0].tolist() if token != IGNORED]
     assert kept == [label for e in examples for label in e.labels if label != IGNORED]
@@ -140,7 +143,7 @@ def test_packed_rows_keep_every_label_and_share_what_they_can(
     assert batch["deciding_row"].tolist() == [0, 1]
     assert firsts == [example.ids[example.decision] for example in examples]
     assert branches_of(batch["position_ids"]) == (
-        ((shared, len(examples[0].ids)), (len(examples[0].ids), total)),
+        ((shared, first), (first, total)),
         shared,
     )
 

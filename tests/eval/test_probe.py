@@ -1,0 +1,162 @@
+"""The dilution curve: schemas that grow, rows that are kept, sums that stay right."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breadcrumbs.errors import ProbeError
+from breadcrumbs.eval import probe
+from breadcrumbs.eval.probe import ProbeConfig, lengthen, probe_attention
+from breadcrumbs.gateway.catalog import Catalog, load_catalog
+from breadcrumbs.messages import Message, compact_json
+from breadcrumbs.rendering import Renderer, load_renderer
+
+GENERATE = """
+version: 1
+held_out_domain: clinic
+held_out_tools: [scheduled_jobs, book_vehicle]
+train: {pairs: 1}
+eval_tools: {pairs: 3}
+eval_domain: {pairs: 1}
+phrasing: plain
+"""
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Catalog:
+    return load_catalog()
+
+
+@pytest.fixture(scope="module")
+def renderer(tiny_model_folder: Path) -> Renderer:
+    return load_renderer(tiny_model_folder)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from breadcrumbs.config import load
+    from breadcrumbs.data_gen.generate import GenerateConfig, generate
+
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "generate.yaml").write_text(GENERATE)
+    out = folder / "data"
+    generate(load(folder / "generate.yaml", GenerateConfig), out, lambda *_: None)
+    return out
+
+
+def _disclosure(catalog: Catalog, tool: str) -> list[Message]:
+    from breadcrumbs.gateway.payloads import schema_payload
+
+    spec = catalog.tool(tool)
+    assert spec is not None
+    payload = schema_payload([spec], [], [], breadcrumb=True)
+    return [Message("user", "Go."), Message("tool", compact_json(payload), tool_call_id="c1")]
+
+
+def _config(tiny: Path, data: Path, out: Path, **changes: Any) -> ProbeConfig:
+    settings = {"schema_tokens": (1500, 2500), "prompts": 1, "dtype": "float32"} | changes
+    return ProbeConfig(model=str(tiny), data=data, out=out, **settings)
+
+
+@pytest.mark.parametrize("target", [1200, 3000])
+def test_a_schema_grows_to_its_length_and_the_breadcrumb_stays_last(
+    shipped: Catalog, renderer: Renderer, target: int
+) -> None:
+    short = _disclosure(shipped, "book_vehicle")
+    before = json.loads(short[-1].content)
+    after = json.loads(lengthen(short, shipped, renderer, target)[-1].content)
+    assert list(after)[-1] == "next_step"
+    assert after["next_step"] == before["next_step"]
+    size = renderer.count(compact_json(after["disclosed"]))
+    assert target <= size <= target * 1.15
+    own = before["disclosed"][0]["inputSchema"]
+    grown = after["disclosed"][0]["inputSchema"]
+    assert own["properties"].items() <= grown["properties"].items()
+    assert grown["required"] == own["required"], "only optional fields are added"
+
+
+def test_a_schema_that_is_long_already_stays(shipped: Catalog, renderer: Renderer) -> None:
+    short = _disclosure(shipped, "book_vehicle")
+    assert lengthen(short, shipped, renderer, 10)[-1].content == short[-1].content
+
+
+def test_more_than_the_catalog_holds_is_refused(shipped: Catalog, renderer: Renderer) -> None:
+    few = load_catalog_of(shipped, 2)
+    with pytest.raises(ProbeError, match="too small"):
+        lengthen(_disclosure(shipped, "book_vehicle"), few, renderer, 100_000)
+
+
+def load_catalog_of(catalog: Catalog, count: int) -> Catalog:
+    names = catalog.names()
+    return catalog.without(names[count:])
+
+
+def test_a_prompt_without_a_schema_is_refused(shipped: Catalog, renderer: Renderer) -> None:
+    with pytest.raises(ProbeError, match="does not end with a disclosed schema"):
+        lengthen([Message("tool", '{"layer":"1_catalog"}')], shipped, renderer, 100)
+
+
+def test_masses_add_up_and_a_stopped_run_goes_on(
+    tiny_model_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _config(tiny_model_folder, data, tmp_path)
+    table = probe_attention(config, lambda *_: None)
+    assert "base" in table
+    result = json.loads((tmp_path / probe.RESULT).read_text())
+    for row in result["rows"]:
+        total = sum(values[3] for values in row["mass"].values())
+        assert total == pytest.approx(1.0, abs=2e-4)
+        shift = row["log_odds"][1] - row["log_odds_per_token"][1]
+        assert shift == pytest.approx(
+            math.log(row["steering_tokens"] / row["schema_tokens"]), abs=1e-3
+        )
+    assert [point["target"] for point in result["curves"]["base"]] == [1500, 2500]
+
+    kept = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "rows.jsonl").write_text(kept[0] + kept[1][:40])  # killed while writing
+    measured: list[int] = []
+    honest = probe._measure
+
+    def counting(model: Any, name: str, prompt: Any) -> Any:
+        measured.append(prompt.target)
+        return honest(model, name, prompt)
+
+    monkeypatch.setattr(probe, "_measure", counting)
+    assert probe_attention(config, lambda *_: None) == table
+    assert measured == [2500]
+
+
+def test_rows_of_another_config_are_measured_anew(
+    tiny_model_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe_attention(_config(tiny_model_folder, data, tmp_path), lambda *_: None)
+    measured: list[int] = []
+    honest = probe._measure
+
+    def counting(model: Any, name: str, prompt: Any) -> Any:
+        measured.append(prompt.target)
+        return honest(model, name, prompt)
+
+    monkeypatch.setattr(probe, "_measure", counting)
+    probe_attention(_config(tiny_model_folder, data, tmp_path, seed=1), lambda *_: None)
+    assert measured == [1500, 2500]
+
+
+def test_too_many_prompts_and_too_long_a_prompt_are_one_line(
+    tiny_model_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ProbeError, match="lower `prompts` or generate more"):
+        probe_attention(_config(tiny_model_folder, data, tmp_path, prompts=9), lambda *_: None)
+    long = _config(tiny_model_folder, data, tmp_path, schema_tokens=(20_000,))
+    with pytest.raises(ProbeError, match="lower schema_tokens"):
+        probe_attention(long, lambda *_: None)
+
+
+def test_a_missing_data_folder_is_one_line(tiny_model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="run the step that makes it first"):
+        probe_attention(_config(tiny_model_folder, tmp_path, tmp_path / "out"), lambda *_: None)
