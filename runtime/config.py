@@ -116,7 +116,10 @@ def _override(data: dict[str, Any], override: str) -> None:
         if not isinstance(inner, dict):
             raise ConfigError(f"override {override!r}: {parent} is not a group of keys")
         target = inner
-    target[last] = yaml.load(text, Loader=_Loader)
+    try:
+        target[last] = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"override {override!r}: the value is not YAML; quote it") from error
 
 
 def _fault(item: Any) -> str:

@@ -67,7 +67,12 @@ def test_training_is_spread_over_tools_and_missing_arguments(
         if row.scenario.split == "train" and row.scenario.behaviour == "clarify"
     ]
     by_tool = Counter(scenario.tool for scenario in asking)
-    assert max(by_tool.values()) - min(by_tool.values()) <= 1
+    worded = {name for name in by_tool if HINTS[name].composed}
+    for group in (worded, by_tool.keys() - worded):
+        numbers = [by_tool[name] for name in group]
+        assert max(numbers) - min(numbers) <= 2
+    share = sum(by_tool[name] for name in worded) / len(asking)
+    assert CONFIG.worded_share <= share < CONFIG.worded_share + 0.1
     for tool, number in by_tool.items():
         missing = Counter(s.missing[0] for s in asking if s.tool == tool)
         names = droppable(CATALOG.tools[tool], HINTS[tool])

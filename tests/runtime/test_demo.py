@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from breadcrumbs import demo
-from breadcrumbs.cli import main
+from breadcrumbs.cli import cli
 from breadcrumbs.errors import ConfigError
 
 GOOD = demo.Step("good", "Says what there is.", ("--version",))
@@ -32,9 +32,9 @@ def _timings(out: Path) -> dict[str, dict[str, object]]:
 def test_every_step_is_a_command_that_exists() -> None:
     for step in demo.steps(demo.DEFAULT_OUT):
         words = [word for word in step.arguments if not word.startswith("-")]
-        result = CliRunner().invoke(main, [*words[:2], "--help"])
+        result = CliRunner().invoke(cli, [*words[:2], "--help"])
         if result.exit_code:  # a command of one word
-            result = CliRunner().invoke(main, [words[0], "--help"])
+            result = CliRunner().invoke(cli, [words[0], "--help"])
         assert result.exit_code == 0, step
 
 
