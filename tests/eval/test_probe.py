@@ -63,6 +63,19 @@ def _config(tiny: Path, data: Path, out: Path, **changes: Any) -> ProbeConfig:
     return ProbeConfig(model=str(tiny), data=data, out=out, **settings)
 
 
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The targets measured from now on, as they are measured."""
+    measured: list[int] = []
+    honest = probe._measure
+
+    def counting(model: Any, name: str, prompt: Any) -> Any:
+        measured.append(prompt.target)
+        return honest(model, name, prompt)
+
+    monkeypatch.setattr(probe, "_measure", counting)
+    return measured
+
+
 @pytest.mark.parametrize("target", [1200, 3000])
 def test_a_schema_grows_to_its_length_and_the_breadcrumb_stays_last(
     shipped: Catalog, renderer: Renderer, target: int
@@ -119,14 +132,7 @@ def test_masses_add_up_and_a_stopped_run_goes_on(
 
     kept = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "rows.jsonl").write_text(kept[0] + kept[1][:40])  # killed while writing
-    measured: list[int] = []
-    honest = probe._measure
-
-    def counting(model: Any, name: str, prompt: Any) -> Any:
-        measured.append(prompt.target)
-        return honest(model, name, prompt)
-
-    monkeypatch.setattr(probe, "_measure", counting)
+    measured = _counted(monkeypatch)
     assert probe_attention(config, lambda *_: None) == table
     assert measured == [2500]
 
@@ -135,14 +141,7 @@ def test_rows_of_another_config_are_measured_anew(
     tiny_model_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probe_attention(_config(tiny_model_folder, data, tmp_path), lambda *_: None)
-    measured: list[int] = []
-    honest = probe._measure
-
-    def counting(model: Any, name: str, prompt: Any) -> Any:
-        measured.append(prompt.target)
-        return honest(model, name, prompt)
-
-    monkeypatch.setattr(probe, "_measure", counting)
+    measured = _counted(monkeypatch)
     probe_attention(_config(tiny_model_folder, data, tmp_path, seed=1), lambda *_: None)
     assert measured == [1500, 2500]
 
