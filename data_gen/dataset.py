@@ -132,13 +132,9 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     return manifest
 
 
-def gateway_settings(folder: str | Path) -> GatewaySettings:
-    """The gateway that made a data set: as many search hits as a model trained on it knows.
-
-    Raises:
-        DataError: there is no complete data set.
-    """
-    return GatewaySettings(max_hits=int(read_manifest(folder)["config"]["max_hits"]))
+def gateway_settings(manifest: Mapping[str, Any]) -> GatewaySettings:
+    """The gateway that made a data set: as many search hits as a model trained on it knows."""
+    return GatewaySettings(max_hits=int(manifest["config"]["max_hits"]))
 
 
 def counts(rows: Sequence[Row]) -> dict[str, Any]:

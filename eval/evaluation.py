@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from breadcrumbs import __version__
 from breadcrumbs.call_format import parse_turn
 from breadcrumbs.config import to_dict
-from breadcrumbs.data_gen.dataset import load_scenarios, read_manifest
+from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.eval.config import SYSTEMS, Cell, EvalConfig, HeldOut, System
@@ -88,7 +88,7 @@ class Evaluation:
             load_catalog(made.get("catalogs") or None),
             load_hints(made.get("hints") or None),
             {split: load_scenarios(config.data, split) for split in splits},
-            int(made["max_hits"]),
+            gateway_settings(manifest).max_hits,
             fingerprint([manifest["files"]]),
             {system: model_identity(config, system) for system in config.models},
         )

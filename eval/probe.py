@@ -120,11 +120,11 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
 
 def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
     """Scenarios of distinct held-out tools, each at every length, shortest first."""
-    from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios
+    from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
     from breadcrumbs.data_gen.episodes import gold_prefix
     from breadcrumbs.gateway.catalog import load_catalog
 
-    catalog, settings = load_catalog(), gateway_settings(config.data)
+    catalog, settings = load_catalog(), gateway_settings(read_manifest(config.data))
     scenarios = {
         scenario.tool: scenario
         for scenario in load_scenarios(config.data, "held_out_tools")

@@ -29,7 +29,7 @@ async def watch(config: EvalConfig, system: str, console: Console, out: Path | N
         DataError: there is no complete data set.
         ModelError: the model or adapter cannot be loaded.
     """
-    from breadcrumbs.data_gen.dataset import gateway_settings
+    from breadcrumbs.data_gen.dataset import gateway_settings, read_manifest
     from breadcrumbs.data_gen.episodes import gold_prefix
     from breadcrumbs.data_gen.hints import load_hints
     from breadcrumbs.data_gen.origin import origin_scenario
@@ -40,7 +40,9 @@ async def watch(config: EvalConfig, system: str, console: Console, out: Path | N
         raise ConfigError("the config names no adapter; add one with --set adapter=FOLDER")
     catalog = load_catalog()
     scenario = origin_scenario(catalog, load_hints())
-    messages, tools, session = await gold_prefix(scenario, catalog, gateway_settings(config.data))
+    messages, tools, session = await gold_prefix(
+        scenario, catalog, gateway_settings(read_manifest(config.data))
+    )
     adapter = config.adapter if system == "adapter" else None
     model = LocalModel.load(config.model, adapter=adapter, dtype=config.dtype)
     _show_prefix(console, messages)
