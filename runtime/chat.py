@@ -95,14 +95,15 @@ async def chat_in_terminal(
     """
     from breadcrumbs.local_model import LocalModel, LocalPolicy
 
-    session = open_gateway(load_catalog(catalogs)).session()
+    catalog = load_catalog(catalogs)
     with console.status(f"loading {model}"):
-        policy = LocalPolicy(LocalModel.load(model, adapter=adapter))
+        local = LocalModel.load(model, adapter=adapter)
+    session = open_gateway(catalog, settings=local.gateway_settings()).session()
     console.print(f"[dim]{model} over a simulated world. Ctrl-D leaves.[/dim]")
     now = datetime.now().isoformat(timespec="minutes")
     try:
         await chat(
-            policy,
+            LocalPolicy(local),
             session,
             console=console,
             ask=lambda prompt: ask_in_terminal(console, prompt),

@@ -27,6 +27,7 @@ from breadcrumbs.decoding import (
     new_cache,
 )
 from breadcrumbs.errors import ModelError
+from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.memory import keep_freed_memory
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line, quiet, resolve_model
@@ -43,10 +44,13 @@ ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "serving.js
 class LocalModel:
     """Model, rendering and adapter switch."""
 
-    def __init__(self, model: Any, renderer: Renderer, name: str) -> None:
+    def __init__(
+        self, model: Any, renderer: Renderer, name: str, serving: Mapping[str, Any] | None = None
+    ) -> None:
         self.model = model
         self.renderer = renderer
         self.name = name
+        self.serving = serving or {}  # what an adapter's serving.json says
 
     @classmethod
     def load(
@@ -64,22 +68,37 @@ class LocalModel:
         Raises:
             ModelError: not found, not loadable, or the adapter was made for another template.
         """
-        if adapter is not None:
-            _check_adapter_folder(Path(adapter))
+        serving = {} if adapter is None else _serving_facts(Path(adapter))
         source = resolve_model(name)
         keep_freed_memory()
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with quiet():
             renderer = load_renderer(source)
+            if adapter is not None:
+                _check_template(Path(adapter), serving, renderer)
             model = _load_weights(name, source, dtype)
             if adapter is not None:
-                model = _with_adapter(model, Path(adapter), renderer)
-        return cls(model.to(place).eval(), renderer, name)
+                model = _with_adapter(model, Path(adapter))
+        return cls(model.to(place).eval(), renderer, name, serving)
 
     @property
     def has_adapter(self) -> bool:
         """Whether an adapter is loaded."""
         return hasattr(self.model, "disable_adapter")
+
+    def gateway_settings(self) -> GatewaySettings:
+        """A gateway like the one its adapter was trained behind: as many search hits.
+
+        Raises:
+            ModelError: serving.json holds another thing than a number there.
+        """
+        gateway = self.serving.get("gateway")
+        if gateway is None:  # no adapter
+            return GatewaySettings()
+        hits = gateway.get("max_hits") if isinstance(gateway, dict) else None
+        if not isinstance(hits, int) or hits < 1:
+            raise ModelError("serving.json: gateway.max_hits must be 1 or more; train again")
+        return GatewaySettings(max_hits=hits)
 
     @contextmanager
     def base(self) -> Iterator[None]:
@@ -335,27 +354,33 @@ def _load_weights(name: str, source: Path, dtype: Dtype) -> Any:
         ) from error
 
 
-def _check_adapter_folder(folder: Path) -> None:
+def _serving_facts(folder: Path) -> dict[str, Any]:
     for name in ADAPTER_FILES:
         if not (folder / name).is_file():
             raise ModelError(
                 f"{folder}: no {name} there; name a folder that `breadcrumbs train sft` finished"
             )
-
-
-def _with_adapter(model: Any, folder: Path, renderer: Renderer) -> Any:
-    from peft import PeftModel
-    from safetensors import SafetensorError
-
     try:
         facts = json.loads((folder / "serving.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder}/serving.json: cannot be read; train again") from error
-    if not isinstance(facts, dict) or facts.get("template_sha256") != renderer.template_hash:
+    if not isinstance(facts, dict):
+        raise ModelError(f"{folder}/serving.json: not an object; train again")
+    return facts
+
+
+def _check_template(folder: Path, facts: Mapping[str, Any], renderer: Renderer) -> None:
+    if facts.get("template_sha256") != renderer.template_hash:
         raise ModelError(
             f"{folder}: trained with another chat template than this model's, so it would be "
             "served text it never learned; give the model it was trained on, or train again"
         )
+
+
+def _with_adapter(model: Any, folder: Path) -> Any:
+    from peft import PeftModel
+    from safetensors import SafetensorError
+
     try:
         adapted = PeftModel.from_pretrained(model, str(folder))
         return adapted.to(model.dtype)  # float32 LoRA layers on a bfloat16 model only cost copies

@@ -105,10 +105,11 @@ def serve_model(
     from breadcrumbs.live_gateway import open_gateway
     from breadcrumbs.local_model import LocalModel, LocalPolicy
 
-    gateway = open_gateway(load_catalog(catalogs), journal)
-    policy = LocalPolicy(LocalModel.load(model, adapter=adapter))
+    catalog = load_catalog(catalogs)
+    local = LocalModel.load(model, adapter=adapter)
+    gateway = open_gateway(catalog, journal, local.gateway_settings())
     name = (adapter or Path(model)).name
-    app = create_app(name, policy, gateway, ServiceSettings(api_keys=keys))
+    app = create_app(name, LocalPolicy(local), gateway, ServiceSettings(api_keys=keys))
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
 

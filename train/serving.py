@@ -66,7 +66,7 @@ def serving_facts(
     rows: Sequence[Mapping[str, Any]],
     folder: Path,
 ) -> dict[str, Any]:
-    """What a server must agree with: hashes, call format, stops, and golden token ids."""
+    """What a server must agree with: hashes, call format, stops, gateway, and golden token ids."""
     return {
         "version": 1,
         "base": base,
@@ -75,10 +75,22 @@ def serving_facts(
         "call_format": renderer.call_format.kind,
         "stop_ids": list(renderer.stop_ids),
         "generation": {"do_sample": False, "max_new_tokens": 256},
+        "gateway": {"max_hits": most_hits(rows)},
         "adapter": {"rank": config.adapter.rank, "alpha": config.adapter.alpha},
         "versions": versions(),
         "golden": golden(renderer, rows),
     }
+
+
+def most_hits(rows: Sequence[Mapping[str, Any]]) -> int:
+    """The longest search result of the rows: a small model is lost in one longer than it knows."""
+    payloads = (
+        json.loads(message.content)
+        for row in rows
+        for message in messages_from_dicts(row["messages"])
+        if message.role == "tool"
+    )
+    return max((len(payload.get("matches", ())) for payload in payloads), default=0)
 
 
 def golden(renderer: Renderer, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

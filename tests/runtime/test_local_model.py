@@ -17,7 +17,7 @@ import torch
 
 from breadcrumbs.decoding import batches_by_length, common_prefix, new_cache
 from breadcrumbs.errors import ModelError
-from breadcrumbs.gateway.gateway import META_TOOLS
+from breadcrumbs.gateway.gateway import META_TOOLS, GatewaySettings
 from breadcrumbs.local_model import BatchedPolicy, LocalModel, LocalPolicy
 from breadcrumbs.messages import Message
 from breadcrumbs.models import quiet
@@ -341,6 +341,7 @@ def test_an_adapter_changes_the_text_and_can_be_switched_off(
         ("no weights", "no adapter_model.safetensors"),
         ("unfinished", "no serving.json"),
         ("half json", "serving.json: cannot be read"),
+        ("a list", "serving.json: not an object"),
         ("other template", "another chat template"),
         ("cut weights", "cannot load the adapter"),
         ("bad config", "cannot load the adapter"),
@@ -360,6 +361,8 @@ def test_broken_adapters_are_one_line(
         (folder / "serving.json").unlink()
     elif damage == "half json":
         (folder / "serving.json").write_text('{"template_sha')
+    elif damage == "a list":
+        (folder / "serving.json").write_text("[]")
     elif damage == "other template":
         (folder / "serving.json").write_text('{"template_sha256": "0"}')
     elif damage == "cut weights":
@@ -412,3 +415,24 @@ def test_real_batches_write_what_each_prompt_writes_alone() -> None:
     ]
     together = model.generate(prompts, max_new_tokens=12)
     assert together == [model.generate([prompt], max_new_tokens=12)[0] for prompt in prompts]
+
+
+def test_an_adapter_is_served_as_many_search_hits_as_it_was_trained_on(
+    tiny_model_folder: Path, adapter: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "adapter"
+    shutil.copytree(adapter, folder)
+    facts = json.loads((folder / "serving.json").read_text())
+
+    def served(gateway: Any) -> int:
+        (folder / "serving.json").write_text(json.dumps({**facts, "gateway": gateway}))
+        loaded = LocalModel.load(str(tiny_model_folder), adapter=folder)
+        return loaded.gateway_settings().max_hits
+
+    assert served({"max_hits": 3}) == 3
+    plain = LocalModel.load(str(tiny_model_folder)).gateway_settings()
+    assert plain == GatewaySettings()
+    assert plain.max_hits != 3
+    for broken in ({"max_hits": 0}, {"max_hits": "3"}, {}, []):
+        with pytest.raises(ModelError, match="max_hits must be 1 or more"):
+            served(broken)

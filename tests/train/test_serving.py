@@ -50,6 +50,12 @@ def test_the_small_model_is_named_by_its_hash(
     assert facts["base"] == settings["base_model_name_or_path"]
     assert facts["stop_ids"] == list(renderer.stop_ids)
     assert [len(g["messages"]) for g in facts["golden"]] == [6, 6, 4]
+    hits = [
+        json.loads(m["content"]).get("matches", [])
+        for m in rows[0]["messages"]
+        if m["role"] == "tool"
+    ]
+    assert facts["gateway"] == {"max_hits": max(map(len, hits))}
     assert not (tmp_path / ".publish").exists()
 
 
