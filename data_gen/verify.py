@@ -170,27 +170,25 @@ def grounding_fault(
 
 
 def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
-    """The thought of a decision holds the arguments as called, and null for a missing one."""
+    """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
     if scenario.behaviour == "decline":
         return None
     turn = messages[len(decision_messages(messages))]
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
     try:
-        values = json.loads(thought)
+        draft, end = json.JSONDecoder().raw_decode(thought)
+        checks = [check.split(" ") for check in thought[end:].split("; ")[1:]]
+        verdicts = {name: verdict for name, verdict in checks}
     except ValueError:
-        return "thinking: no JSON"
-    missing = tuple(name for name, value in values.items() if value is None)
-    if opened or not closed or list(values)[: len(spec.required)] != list(spec.required):
-        return "thinking: not the required arguments first, in their order"
-    if missing != scenario.missing:
+        return "thinking: no draft with verdicts"
+    if opened or not closed or list(verdicts) != list(spec.required):
+        return "thinking: not one verdict for each required argument"
+    if tuple(name for name, verdict in verdicts.items() if verdict == "missing") != scenario.missing:
         return "thinking: another argument is missing"
-    for call in turn.tool_calls:
-        if json.dumps(values) != json.dumps(call.arguments["arguments"]):
-            return "thinking: not what is called, or in another order"
-    known = {name: value for name, value in values.items() if value is not None}
-    if any(known.get(name) != value for name, value in scenario.gold_arguments.items()):
-        return "thinking: a known argument is left out"
+    called = [call.arguments["arguments"] for call in turn.tool_calls] or [scenario.gold_arguments]
+    if json.dumps(draft) != json.dumps(called[0]):
+        return "thinking: the draft is not what is called, or in another order"
     return None
 
 

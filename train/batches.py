@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from breadcrumbs.rendering import Renderer
 
+_VERDICT = re.compile(r"; [^\s;]+(?= (?:ok|missing|default)\b)")
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 GRAIN = 32
 """Packed lengths are multiples of this: shapes come back, and with them kernels and memory."""
@@ -43,7 +44,7 @@ class Example:
     decision_end: int
     """Position behind the decision turn's last labelled token."""
     deciding: tuple[int, ...]
-    """Positions of the tokens that decide: see `deciding_tokens`."""
+    """Positions of the tokens that decide: `deciding_tokens`, and the first of each turn before."""
 
 
 def decision_message(messages: Sequence[Message], behaviour: str, tool: str) -> int:
@@ -96,6 +97,10 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
     span = next((turn for turn in rendered.turns if turn.message_index == decided), None)
     if span is None or rendered.labels[span.start] == IGNORED:
         raise DataError(f"decision turn (message {decided}) is outside the loss mask")
+    # To search and to read a schema are decisions too: a decline is one that ends there.
+    earlier = (turn.start for turn in rendered.turns if turn.message_index < decided)
+    opening = tuple(start for start in earlier if rendered.labels[start] != IGNORED)
+    deciding = deciding_tokens(rendered.ids, span.start, span.end, renderer)
     return Example(
         id=str(row["id"]),
         twin=str(row.get("twin") or row["id"]),
@@ -104,7 +109,7 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
         labels=tuple(rendered.labels),
         decision=span.start,
         decision_end=span.end,
-        deciding=deciding_tokens(rendered.ids, span.start, span.end, renderer),
+        deciding=opening + deciding,
     )
 
 
@@ -113,15 +118,15 @@ def deciding_tokens(
 ) -> tuple[int, ...]:
     """The tokens of a decision turn [start, end) in which act or ask is chosen.
 
-    A turn that writes the arguments down first (`{"date": "2026-03-05", "title": null}`)
-    decides at the first token of each value, and at the first token behind its thinking. Any other
-    turn decides at its first token.
+    A turn that drafts its arguments first (`{"date": "2026-03-05"}; date ok; title missing`) decides
+    where the draft goes on or ends, at each verdict, and at the first token behind its thinking.
+    Any other turn decides at its first token.
     """
     text = str(renderer.tokenizer.decode(ids[start:end]))
     thought = _THOUGHT.match(text)
     if thought is None:
         return (start,)
-    heads = [thought.start(1) + start for start in _value_starts(thought.group(1))]
+    heads = [thought.start(1) + fork for fork in _forks(thought.group(1))]
     behind = len(text) - len(text[thought.end() :].lstrip())
 
     def upto(count: int) -> int:
@@ -131,20 +136,22 @@ def deciding_tokens(
     return tuple(start + bisect_right(counts, mark, key=upto) for mark in (*heads, behind))
 
 
-def _value_starts(thinking: str) -> list[int]:
-    """Where the value of each member of a JSON object begins, behind its colon; none if broken."""
+def _forks(thinking: str) -> list[int]:
+    """Where a thought could go another way: how the draft goes on behind its brace and behind each
+    value, and each verdict. None of it where the thought is no JSON object with verdicts."""
     decoder = json.JSONDecoder()
-    starts = []
+    forks = [0]
     at = 1
     try:
         while thinking[at : at + 1] == '"':
             _, at = decoder.raw_decode(thinking, at)
-            starts.append(at + 1)
             _, at = decoder.raw_decode(thinking, at + 2)
+            forks.append(at)
             at += 2  # ", "
+        _, drafted = decoder.raw_decode(thinking)
     except ValueError:
         return []
-    return starts
+    return forks + [match.end() for match in _VERDICT.finditer(thinking, drafted)]
 
 
 def twin_order(twins: Sequence[str], batch_rows: int, seed: int) -> list[int]:

@@ -87,22 +87,28 @@ def test_an_example_marks_the_decision_turn(make_row: Any, renderer: Any) -> Non
         build_example(make_row(1, "clarify") | {"behaviour": "stall"}, renderer)
 
 
-def test_a_turn_that_thinks_decides_at_each_value_and_behind_it(
+def test_a_turn_that_thinks_decides_at_each_fork_and_behind_it(
     make_row: Any, renderer: Any
 ) -> None:
     row = make_row(1, "clarify")
-    thought = '{"title": "Review é 1, \\"note\\": null", "start": null}'  # one value holds a trap
-    content = f"<think>{thought}</think>\nWhen does it start?"
+    draft = '{"title": "Review é 1}; start ok"}'  # the value looks like an end and a verdict
+    content = f"<think>{draft}; title ok; start missing</think>\nWhen does it start?"
     row = {**row, "messages": [*row["messages"][:6], {**row["messages"][6], "content": content}]}
     example = build_example(row, renderer)
     ids, decode = list(example.ids), renderer.tokenizer.decode
-    assert len(example.deciding) == 3
+    search, schema, opens, ends, *others = example.deciding
+    assert example.labels[search - 1] == example.labels[schema - 1] == IGNORED
+    assert search < schema < example.decision
+    assert "{" in decode([ids[opens]])
+    assert "}" in decode([ids[ends]])
+    assert decode(ids[ends + 1 :]).startswith("; title ok;")
     for at, before, first in zip(
-        example.deciding, ('{"title":', '"start":', "</think>"), (" ", " ", "W"), strict=True
+        others, ('"}; title', " ok; start", "</think>"), (" ", " ", "W"), strict=True
     ):
         assert decode(ids[example.decision : at]).rstrip("\n").endswith(before)
         assert decode([ids[at]]).startswith(first)
-    assert build_example(make_row(1, "clarify"), renderer).deciding == (example.decision,)
+    plain = build_example(make_row(1, "clarify"), renderer)
+    assert plain.deciding == (search, schema, plain.decision)
 
 
 def test_rows_are_padded_on_the_right_without_a_mask(make_rows: Any, renderer: Any) -> None:

@@ -164,7 +164,7 @@ def test_a_deciding_token_outside_the_decision_is_caught(make_row: Any, renderer
     example = build_example(make_row(1, "clarify"), renderer)
     stray = dataclasses.replace(example, deciding=(example.decision - 1,))
     assert row_faults(make_row(1, "clarify"), stray, renderer, None) == [
-        "a deciding token lies outside the decision turn"
+        "a deciding token is not learnt, or lies behind the decision turn"
     ]
 
 
