@@ -184,7 +184,10 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
         return "thinking: no draft with verdicts"
     if opened or not closed or list(verdicts) != list(spec.required):
         return "thinking: not one verdict for each required argument"
-    if tuple(name for name, verdict in verdicts.items() if verdict == "missing") != scenario.missing:
+    if (
+        tuple(name for name, verdict in verdicts.items() if verdict == "missing")
+        != scenario.missing
+    ):
         return "thinking: another argument is missing"
     called = [call.arguments["arguments"] for call in turn.tool_calls] or [scenario.gold_arguments]
     if json.dumps(draft) != json.dumps(called[0]):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from breadcrumbs.rendering import Renderer
 
-_VERDICT = re.compile(r"; [^\s;]+(?= (?:ok|missing|default)\b)")
+_VERDICT = re.compile(r"; [^\s;]+( (?:ok|missing|default))\b")
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 GRAIN = 32
 """Packed lengths are multiples of this: shapes come back, and with them kernels and memory."""
@@ -119,8 +119,8 @@ def deciding_tokens(
     """The tokens of a decision turn [start, end) in which act or ask is chosen.
 
     A turn that drafts its arguments first (`{"date": "2026-03-05"}; date ok; title missing`) decides
-    where the draft goes on or ends, at each verdict, and at the first token behind its thinking.
-    Any other turn decides at its first token.
+    where the draft goes on or ends, at each verdict, where the verdicts go on or end, and at the
+    first token behind its thinking. Any other turn decides at its first token.
     """
     text = str(renderer.tokenizer.decode(ids[start:end]))
     thought = _THOUGHT.match(text)
@@ -138,7 +138,8 @@ def deciding_tokens(
 
 def _forks(thinking: str) -> list[int]:
     """Where a thought could go another way: how the draft goes on behind its brace and behind each
-    value, and each verdict. None of it where the thought is no JSON object with verdicts."""
+    value, each verdict, and how the walk through the required arguments goes on behind it. None
+    of it where the thought is no JSON object with verdicts."""
     decoder = json.JSONDecoder()
     forks = [0]
     at = 1
@@ -151,7 +152,8 @@ def _forks(thinking: str) -> list[int]:
         _, drafted = decoder.raw_decode(thinking)
     except ValueError:
         return []
-    return forks + [match.end() for match in _VERDICT.finditer(thinking, drafted)]
+    verdicts = _VERDICT.finditer(thinking, drafted)
+    return forks + [place for verdict in verdicts for place in (verdict.start(1), verdict.end())]
 
 
 def twin_order(twins: Sequence[str], batch_rows: int, seed: int) -> list[int]:

@@ -54,7 +54,9 @@ def row_faults(
         reasons += _parse_faults(index, messages[index], sampled, renderer)
     if (example.decision, example.decision_end) not in spans:
         reasons.append("decision turn is cut or outside the loss mask")
-    learnt = (at < example.decision_end and example.labels[at] != IGNORED for at in example.deciding)
+    learnt = (
+        at < example.decision_end and example.labels[at] != IGNORED for at in example.deciding
+    )
     if not all(learnt):
         reasons.append("a deciding token is not learnt, or lies behind the decision turn")
     return reasons

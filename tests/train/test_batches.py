@@ -103,7 +103,10 @@ def test_a_turn_that_thinks_decides_at_each_fork_and_behind_it(
     assert "}" in decode([ids[ends]])
     assert decode(ids[ends + 1 :]).startswith("; title ok;")
     for at, before, first in zip(
-        others, ('"}; title', " ok; start", "</think>"), (" ", " ", "W"), strict=True
+        others,
+        ('"}; title', "title ok", " ok; start", "start missing", "</think>"),
+        (" ", ";", " ", "<", "W"),
+        strict=True,
     ):
         assert decode(ids[example.decision : at]).rstrip("\n").endswith(before)
         assert decode([ids[at]]).startswith(first)
@@ -145,9 +148,9 @@ def test_packed_rows_keep_every_label_and_share_what_they_can(
     assert batch["input_ids"].shape == batch["labels"].shape == (1, total)
     kept = [token for token in batch["labels"][0].tolist() if token != IGNORED]
     assert kept == [label for e in examples for label in e.labels if label != IGNORED]
-    firsts = batch["input_ids"].view(-1)[batch["deciding"]].tolist()
-    assert batch["deciding_row"].tolist() == [0, 1]
-    assert firsts == [example.ids[example.decision] for example in examples]
+    tokens = batch["input_ids"].view(-1)[batch["deciding"]].tolist()
+    assert batch["deciding_row"].tolist() == [n for n in (0, 1) for _ in examples[n].deciding]
+    assert tokens == [example.ids[at] for example in examples for at in example.deciding]
     assert branches_of(batch["position_ids"]) == (
         ((shared, first), (first, total)),
         shared,

@@ -42,7 +42,7 @@ def loss_of(trainer: Any, examples: list[Any], picked: list[int], **rest: Any) -
 
 
 def by_hand(trainer: Any, example: Any) -> tuple[list[float], float]:
-    """Token losses of one row and its decision token's, from full logits, one row alone."""
+    """Token losses of one row and its deciding tokens' mean, from full logits, one row alone."""
     import torch
 
     ids = torch.tensor([example.ids])
@@ -51,7 +51,8 @@ def by_hand(trainer: Any, example: Any) -> tuple[list[float], float]:
     logged = torch.log_softmax(logits, dim=-1)
     at = [t for t in range(1, len(example.ids)) if example.labels[t] != IGNORED]
     losses = {t: -logged[t - 1, example.ids[t]].item() for t in at}
-    return list(losses.values()), losses[example.decision]
+    deciding = [losses[place] for place in example.deciding]
+    return list(losses.values()), sum(deciding) / len(deciding)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
