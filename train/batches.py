@@ -118,9 +118,9 @@ def deciding_tokens(
 ) -> tuple[int, ...]:
     """The tokens of a decision turn [start, end) in which act or ask is chosen.
 
-    A turn that drafts its arguments first (`{"date": "2026-03-05"}; date ok; title missing`) decides
-    where the draft goes on or ends, at each verdict, where the verdicts go on or end, and at the
-    first token behind its thinking. Any other turn decides at its first token.
+    A turn that drafts its arguments first (`{"date": "2026-03-05"}; date ok; title missing`)
+    decides where the draft goes on or ends, at each verdict, where the verdicts go on or end, and
+    at the first token behind its thinking. Any other turn decides at its first token.
     """
     text = str(renderer.tokenizer.decode(ids[start:end]))
     thought = _THOUGHT.match(text)
@@ -137,9 +137,11 @@ def deciding_tokens(
 
 
 def _forks(thinking: str) -> list[int]:
-    """Where a thought could go another way: how the draft goes on behind its brace and behind each
-    value, each verdict, and how the walk through the required arguments goes on behind it. None
-    of it where the thought is no JSON object with verdicts."""
+    """Where a thought could go another way; nowhere if it is no JSON object with verdicts.
+
+    The draft goes on or ends behind its brace and behind each value; each verdict is a choice, and
+    behind it the walk through the required arguments goes on or ends.
+    """
     decoder = json.JSONDecoder()
     forks = [0]
     at = 1
