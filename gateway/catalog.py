@@ -108,7 +108,7 @@ class ToolSpec:
     def validator(self) -> jsonschema_rs.Draft202012Validator:
         """The compiled schema."""
         return jsonschema_rs.Draft202012Validator(
-            dict(self.input_schema), validate_formats=True, formats=_FORMATS
+            dict(self.input_schema), validate_formats=True, formats=_FORMATS, offline=True
         )
 
     def open_to(self, roles: Iterable[str]) -> bool:
@@ -157,6 +157,10 @@ class _Tool:
     keywords: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     effect: Effect | None = None
+    domain: str | None = None
+    """Where it is not the file's: a file of imported tools holds those of many servers."""
+    constraints: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Keywords of the arguments' schema beside properties and required, such as `anyOf`."""
 
 
 @checked(config=STRICT)
@@ -202,11 +206,15 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
     unknown = [name for name in tool.required if name not in tool.parameters]
     if unknown:
         raise CatalogError(f"{where}: required names {unknown}, which are no parameters")
+    taken = sorted({"type", "properties", "required"} & set(tool.constraints))
+    if taken:
+        raise CatalogError(f"{where}: constraints hold {taken}; write parameters and required")
     schema = {
         "type": "object",
         "required": list(tool.required),
         "properties": {name: tool.parameters[name] for name in _required_first(tool)},
         "additionalProperties": False,
+        **tool.constraints,
     }
     approval = tool.risk is not Risk.READ
     spec = ToolSpec(
@@ -214,7 +222,7 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
         description=tool.description,
         input_schema=schema,
         risk=tool.risk,
-        domain=file.domain,
+        domain=tool.domain or file.domain,
         keywords=tool.keywords,
         requires_approval=approval if tool.requires_approval is None else tool.requires_approval,
         allow=tool.allow,
@@ -262,6 +270,8 @@ def _check_effect(spec: ToolSpec, file: _File, where: str) -> None:
     effect = spec.effect
     if effect is None:
         return
+    if spec.domain != file.domain:
+        raise CatalogError(f"{where}: an effect acts on its own file's domain; leave out domain")
     if effect.collection not in file.collections:
         raise CatalogError(f"{where}: effect names no collection {effect.collection!r}")
     if effect.op in ("update", "delete", "get", "append"):
