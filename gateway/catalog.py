@@ -77,6 +77,17 @@ class Collection:
     records: tuple[dict[str, Any], ...] = ()
 
 
+def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    """A validator that checks formats as people write them, and fetches nothing.
+
+    Raises:
+        jsonschema_rs.ValidationError, ValueError: it is no JSON Schema, or refers outside.
+    """
+    return jsonschema_rs.Draft202012Validator(
+        dict(schema), validate_formats=True, formats=_FORMATS, offline=True
+    )
+
+
 @dataclass(frozen=True)
 class ToolSpec:
     """One tool as the gateway knows it."""
@@ -107,9 +118,7 @@ class ToolSpec:
     @cached_property
     def validator(self) -> jsonschema_rs.Draft202012Validator:
         """The compiled schema."""
-        return jsonschema_rs.Draft202012Validator(
-            dict(self.input_schema), validate_formats=True, formats=_FORMATS, offline=True
-        )
+        return compile_schema(self.input_schema)
 
     def open_to(self, roles: Iterable[str]) -> bool:
         """Whether a caller with these roles may use the tool."""
