@@ -17,8 +17,10 @@ from typing import IO, Any
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.session import MessageHandlerFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.imports.bounded_http import TooLarge, bounded_client
@@ -77,7 +79,7 @@ def read_servers(
         if isinstance(answer, Refusal):
             yield answer
         else:
-            yield from _drafts(server, answer)
+            yield from find_tools(server, answer)
 
 
 async def list_tools(server: LiveServer, *, timeout_s: float = TIMEOUT_S) -> list[dict[str, Any]]:
@@ -86,17 +88,41 @@ async def list_tools(server: LiveServer, *, timeout_s: float = TIMEOUT_S) -> lis
     Raises:
         CatalogError: it cannot be started or reached, hangs, dies, or answers too much.
     """
+    garbled: list[Exception] = []
+
+    async def note_garbled(message: object) -> None:
+        if isinstance(message, Exception):  # a line that is no message; the rest may still be fine
+            garbled.append(message)
+
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
         try:
-            async with asyncio.timeout(timeout_s), _connected(server, complaints) as client:
+            async with (
+                asyncio.timeout(timeout_s),
+                _connected(server, complaints, note_garbled) as client,
+            ):
                 return await _pages(client)
         except TimeoutError as error:
             reason = f"no complete answer within {timeout_s:g} s"
+            if garbled:
+                reason += f", and {len(garbled)} that cannot be read as MCP"
             raise CatalogError(f"{reason}{_last_line(complaints)}") from error
         except CatalogError:
             raise
         except _FAULTS as error:
             raise CatalogError(f"{_first_fault(error)}{_last_line(complaints)}") from error
+
+
+def find_tools(server: LiveServer, tools: Sequence[dict[str, Any]]) -> Iterator[Draft | Refusal]:
+    """The drafts of what `list_tools` returned; one that is no plain JSON is refused alone."""
+    domain = domain_name(server.name, "server")
+    for tool in tools:
+        source = f"server {server.name!r}"
+        try:
+            check_plain(tool, source)
+        except CatalogError as error:
+            yield Refusal(str(tool.get("name", server.name))[:128], str(error))
+        else:
+            yield from find_definitions(tool, source, domain, upstream=server.name)
 
 
 async def _ask_all(
@@ -113,7 +139,9 @@ async def _ask(server: LiveServer, timeout_s: float) -> list[dict[str, Any]] | R
 
 
 @asynccontextmanager
-async def _connected(server: LiveServer, complaints: IO[str]) -> AsyncIterator[Client]:
+async def _connected(
+    server: LiveServer, complaints: IO[str], on_message: MessageHandlerFnT
+) -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         if server.url is not None:
             http = await stack.enter_async_context(bounded_client(server.headers, MAX_ANSWER_BYTES))
@@ -126,7 +154,9 @@ async def _connected(server: LiveServer, complaints: IO[str]) -> AsyncIterator[C
                 cwd=server.cwd,
             )
             transport = stdio_client(parameters, errlog=complaints)  # type: ignore[arg-type]
-        yield await stack.enter_async_context(Client(transport, cache=None))
+        yield await stack.enter_async_context(
+            Client(transport, cache=None, message_handler=on_message)
+        )
 
 
 async def _pages(client: Client) -> list[dict[str, Any]]:
@@ -145,18 +175,6 @@ async def _pages(client: Client) -> list[dict[str, Any]]:
         if cursor is None:
             return tools
     raise CatalogError(f"its tool list goes on after {MAX_PAGES} pages")
-
-
-def _drafts(server: LiveServer, tools: Sequence[dict[str, Any]]) -> Iterator[Draft | Refusal]:
-    domain = domain_name(server.name, "server")
-    for tool in tools:
-        source = f"server {server.name!r}"
-        try:
-            check_plain(tool, source)
-        except CatalogError as error:
-            yield Refusal(str(tool.get("name", server.name))[:128], str(error))
-        else:
-            yield from find_definitions(tool, source, domain, upstream=server.name)
 
 
 def _server(name: str, entry: Any, where: str) -> LiveServer | Refusal:
@@ -190,9 +208,14 @@ def _is_text_map(value: Any) -> bool:
 def _first_fault(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, TooLarge | MCPError | OSError):
-        return redact(" ".join(str(error).split()))[:_MAX_REASON]
-    return redact(f"{type(error).__name__}: {' '.join(str(error).split())}")[:_MAX_REASON]
+    text = " ".join(str(error).split())
+    if isinstance(error, ValidationError):
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in fault["loc"])
+        text = f"its answer breaks the protocol at {place}: {fault['msg']}"
+    elif not isinstance(error, CatalogError | TooLarge | MCPError | OSError) or not text:
+        text = f"{type(error).__name__}: {text}"
+    return redact(text)[:_MAX_REASON]
 
 
 def _last_line(complaints: IO[str]) -> str:

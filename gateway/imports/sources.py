@@ -74,7 +74,7 @@ def _file(
 
 def _json_lines(text: str) -> list[str] | None:
     """The lines of a file that holds one JSON document a line, else None."""
-    lines = text.splitlines() if text.lstrip()[:1] == "{" else []
+    lines = text.split("\n") if text.lstrip()[:1] == "{" else []
     filled = [line for line in lines if line.strip()]
     if len(filled) < 2 or not all(line.strip()[-1] == "}" for line in filled[:2]):
         return None

@@ -1,0 +1,66 @@
+"""Imported tools as one catalog file that `load_catalog` reads back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from breadcrumbs.config import CONFIG_VERSION
+from breadcrumbs.files import write_text
+from breadcrumbs.gateway.catalog import Risk, ToolSpec
+
+DOMAIN = "imported"
+"""The file's own domain; each tool names that of its source."""
+_HEADER = (
+    "# Written by breadcrumbs catalog import. Set each tool's risk: read, write or destructive.\n"
+)
+_WIDTH = 100
+
+try:  # libyaml where it is built in
+    _Dumper: type[Any] = yaml.CSafeDumper
+except AttributeError:
+    _Dumper = yaml.SafeDumper
+
+
+def write_catalog(specs: Sequence[ToolSpec], path: Path) -> None:
+    """Write a catalog file in one move.
+
+    Raises:
+        ConfigError: the place cannot be written.
+    """
+    body = {
+        "version": CONFIG_VERSION,
+        "domain": DOMAIN,
+        "tools": [_tool(spec) for spec in specs],
+    }
+    text = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    write_text(path, _HEADER + text)
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    schema = spec.input_schema
+    written: dict[str, Any] = {
+        "name": spec.name,
+        "description": spec.description,
+        "risk": str(spec.risk),
+        "domain": spec.domain,
+    }
+    if spec.requires_approval is (spec.risk is Risk.READ):
+        written["requires_approval"] = spec.requires_approval
+    for key, words in (("keywords", spec.keywords), ("allow", spec.allow)):
+        if words:
+            written[key] = list(words)
+    written["parameters"] = dict(schema["properties"])
+    written["required"] = list(spec.required)
+    implied = {"additionalProperties": False}
+    rest = {
+        key: value
+        for key, value in schema.items()
+        if key not in ("type", "required", "properties") and implied.get(key) is not value
+    }
+    if rest:
+        written["constraints"] = rest
+    return written
