@@ -12,8 +12,9 @@ from breadcrumbs.gateway.imports.importing import Import, ImportedTool
 LONG_DESCRIPTION = 2_000
 """Characters; what is longer crowds the prompt of every search hit."""
 _SHORT = 2
-_VAGUE = frozenset("arg args body config data input item kwargs obj object options opts".split())
-_VAGUE |= frozenset("param params payload query request text value values".split())
+_CLEAR = frozenset({"cc", "id", "ip", "to", "tz"})
+_VAGUE = frozenset("arg args config data input item kwargs obj object options opts".split())
+_VAGUE |= frozenset("param params payload request value values".split())
 _INSTRUCTIONS = re.compile(
     r"ignore (?:all |any |the )*(?:previous|prior|above|other)|disregard (?:all|any|the|previous)"
     r"|(?:do not|don't|never) (?:tell|inform|mention|reveal|show)[^.]{0,40}\buser"
@@ -69,7 +70,8 @@ def _tool_findings(tool: ImportedTool) -> Iterator[Finding]:
 def _argument_findings(tool: str, name: str, schema: Mapping[str, Any]) -> Iterator[Finding]:
     if not {"type", "enum", "const", "anyOf", "oneOf", "allOf", "not"} & set(schema):
         yield Finding(tool, "no type: it takes any value", name)
-    if not schema.get("description") and (len(name) <= _SHORT or name.lower() in _VAGUE):
+    vague = name.lower() in _VAGUE or (len(name) <= _SHORT and name.lower() not in _CLEAR)
+    if vague and not schema.get("description"):
         yield Finding(tool, "no description, and its name does not say what it takes", name)
     for place, text in _texts(schema, name):
         yield from _text_findings(tool, text, place)

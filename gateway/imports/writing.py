@@ -19,10 +19,25 @@ _HEADER = (
 )
 _WIDTH = 100
 
+_BREAKS = frozenset("\x85\u2028\u2029\ufeff")
+"""Characters that plain YAML folds into spaces; inside double quotes they are escaped."""
+
 try:  # libyaml where it is built in
-    _Dumper: type[Any] = yaml.CSafeDumper
+    _SafeDumper: type[Any] = yaml.CSafeDumper
 except AttributeError:
-    _Dumper = yaml.SafeDumper
+    _SafeDumper = yaml.SafeDumper
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc]  # its base is chosen at run time
+    """Writes readable YAML that reads back to the character."""
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = '"' if _BREAKS & set(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def write_catalog(specs: Sequence[ToolSpec], path: Path) -> None:
