@@ -80,7 +80,7 @@ def _operations(
 
 def _name(operation: Any, method: str, path: str) -> str:
     given = operation.get("operationId") if isinstance(operation, Mapping) else None
-    text = given if isinstance(given, str) and given else f"{method}_{path}"
+    text = given if isinstance(given, str) and given else f"{method}{path}"
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_")[:128] or method
 
 

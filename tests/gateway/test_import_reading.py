@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,8 @@ def test_plain_yaml_comes_out_as_it_went_in(value: Any) -> None:
 @given(st.text(max_size=60) | st.text(alphabet="{}[]:,-&*!?|>'\"\n ab01", max_size=60))
 def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
     for parser in (parse_json, parse_yaml):
-        try:
+        with contextlib.suppress(CatalogError):
             json.dumps(parser(text, "x"), allow_nan=False)
-        except CatalogError:
-            pass
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

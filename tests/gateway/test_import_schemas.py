@@ -312,7 +312,7 @@ def counting_server() -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -50,8 +50,7 @@ def misbehave(kind: str) -> None:
     if kind == "silent":
         time.sleep(600)
     if kind == "dead":
-        print("cannot open the database", file=sys.stderr)
-        sys.exit(3)
+        sys.exit("cannot open the database")
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request:
