@@ -145,7 +145,9 @@ async def _connected(
     async with AsyncExitStack() as stack:
         if server.url is not None:
             http = await stack.enter_async_context(bounded_client(server.headers, MAX_ANSWER_BYTES))
-            transport = streamable_http_client(server.url, http_client=http)
+            transport = streamable_http_client(
+                server.url, http_client=http, max_sse_event_size=MAX_ANSWER_BYTES
+            )
         else:
             parameters = StdioServerParameters(
                 command=server.command or "",

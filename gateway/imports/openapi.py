@@ -134,8 +134,8 @@ def _add_body(
     schema = _body_schema(content if isinstance(content, Mapping) else {})
     flat = _followed(document, schema) if isinstance(schema, Mapping) else {}
     fields = flat.get("properties")
-    is_plain = isinstance(fields, Mapping) and not {"allOf", "anyOf", "oneOf"} & set(flat)
-    if is_plain and not set(fields) & set(properties) and not flat.get("additionalProperties"):
+    mixed = {"allOf", "anyOf", "oneOf"} & set(flat) or flat.get("additionalProperties")
+    if isinstance(fields, Mapping) and not mixed and not set(fields) & set(properties):
         sent = {name: inner for name, inner in fields.items() if not _is_read_only(inner)}
         properties.update(sent)
         if body.get("required") is True:

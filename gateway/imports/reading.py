@@ -192,15 +192,15 @@ def _mapping(loader: Any, node: Any) -> Iterator[dict[str, Any]]:
     yield found
     for key, inner in node.value:
         # Response codes and versions are keys too: `200:` means the text "200".
-        name = key.value if isinstance(key, yaml.ScalarNode) else None
+        name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
         fault = "stands twice; remove one" if name in found else None
         if name == "<<" and not key.style:  # merging maps of maps can grow without end
             fault = "merges maps, which YAML 1.2 does not know; write them out"
-        if name is None:
+        if not isinstance(key, yaml.ScalarNode):
             fault = "must be text"
         if fault:
             raise yaml.constructor.ConstructorError(
-                None, None, f"key {str(name)[:80]!r} {fault}", key.start_mark
+                None, None, f"key {name[:80]!r} {fault}", key.start_mark
             )
         found[name] = loader.construct_object(inner)
 

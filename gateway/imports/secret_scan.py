@@ -27,13 +27,13 @@ _FIXED_FORMS = {
     "Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
     "npm token": r"\bnpm_[A-Za-z0-9]{36}",
     "API key": r"\bsk-[A-Za-z0-9_-]{20,}",
-    "JSON web token": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    "JSON web token": r"\beyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,1000}\.[A-Za-z0-9_-]{10,}",
 }
 _NAMED_FORMS = {
-    "password in a URL": r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:(?P<value>[^\s/@]{6,})@",
+    "password in a URL": r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:(?P<value>[^\s/@]{6,200})@",
     "bearer token": r"\bbearer\s+(?P<value>[A-Za-z0-9_.~+/-]{20,}=*)",
     "named secret": (
-        r"\b(?:[a-z0-9]+[_-])*(?:api[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret"
+        r"(?:api[_-]?key|access[_-]?token|auth[_-]?token|client[_-]?secret"
         r"|secret[_-]?key|password|passwd)[\"']?\s*[:=]\s*[\"']?(?P<value>[A-Za-z0-9_.~+/-]{16,}=*)"
     ),
 }

@@ -11,9 +11,8 @@ import yaml
 from breadcrumbs.config import CONFIG_VERSION
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
+from breadcrumbs.gateway.imports.drafts import domain_name
 
-DOMAIN = "imported"
-"""The file's own domain; each tool names that of its source."""
 _HEADER = (
     "# Written by breadcrumbs catalog import. Set each tool's risk: read, write or destructive.\n"
 )
@@ -48,7 +47,7 @@ def write_catalog(specs: Sequence[ToolSpec], path: Path) -> None:
     """
     body = {
         "version": CONFIG_VERSION,
-        "domain": DOMAIN,
+        "domain": domain_name(path.stem, "imported"),  # each tool names its own
         "tools": [_tool(spec) for spec in specs],
     }
     text = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)

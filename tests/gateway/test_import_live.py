@@ -177,13 +177,12 @@ def flood() -> Iterator[str]:
 
 
 async def test_an_http_answer_without_end_is_cut_off(flood: str) -> None:
-    with pytest.raises(CatalogError) as caught:
+    with pytest.raises(CatalogError, match="the answer is over 16777216 bytes"):
         await list_tools(LiveServer("flood", url=flood), timeout_s=GENEROUS_S)
-    assert "no complete answer" not in str(caught.value)
 
 
 async def test_nobody_listens() -> None:
-    with pytest.raises(CatalogError):
+    with pytest.raises(CatalogError, match="ConnectError"):
         await list_tools(LiveServer("gone", url="http://127.0.0.1:9/mcp"), timeout_s=GENEROUS_S)
 
 

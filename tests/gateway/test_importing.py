@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,19 @@ def test_placeholders_are_no_secrets(text: str) -> None:
     assert redact(text) == text
 
 
+@pytest.mark.parametrize(
+    "piece", ["a_", "eyJ-", "ab://c:", "-----BEGIN ", "bearer ", "api_key", "ignore all "]
+)
+def test_no_text_makes_the_scans_slow(piece: str) -> None:
+    """What backtracks over a quarter of a megabyte would not end within the test run."""
+    text = piece * (256 * 1024 // len(piece))
+    assert not list(scan("send", text))
+    assert (
+        len(lint(import_drafts([draft(schema={"properties": {"to": {"title": text[:200_000]}}})])))
+        <= 1
+    )
+
+
 def test_a_secret_in_a_text_is_cut_and_one_in_a_value_refuses_the_tool() -> None:
     texts = {
         "properties": {
@@ -246,6 +260,9 @@ async def test_a_written_catalog_opens_a_gateway(tmp_path: Path) -> None:
     )
     path = tmp_path / "tools.yaml"
     write_catalog([tool.spec for tool in report.tools], path)
+    other = tmp_path / "others.yaml"
+    write_catalog([only(import_drafts([draft("other")])).spec], other)
+    assert len(load_catalog([path, other]).tools) == 4
     catalog = load_catalog([path])
     assert catalog.tools == report.catalog().tools
     assert catalog.domains == ["d", "e"]
