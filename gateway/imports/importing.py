@@ -149,8 +149,8 @@ class _Shelf:
 
     def __init__(self) -> None:
         self._tools: dict[str, ImportedTool] = {}
-        self._names: dict[tuple[str, str | None], str] = {}
-        """(meaning, upstream) to the name a tool stands under."""
+        self._names: dict[str, list[str]] = {}
+        """Meaning to the names that tools of this meaning stand under."""
         self._refused: list[Refusal] = []
         self._duplicates: list[Duplicate] = []
         self._secrets: list[SecretFound] = []
@@ -183,9 +183,10 @@ class _Shelf:
         )
 
     def _place(self, tool: ImportedTool) -> None:
-        key = (tool.meaning, tool.upstream)
-        if key in self._names:
-            self._merge(self._names[key], tool)
+        alike = self._names.setdefault(tool.meaning, [])
+        same = next((name for name in alike if _is_same(self._tools[name], tool)), None)
+        if same is not None:
+            self._merge(same, tool)
             return
         name = tool.spec.name
         if name in self._tools:
@@ -197,7 +198,7 @@ class _Shelf:
             reason = f"the names {tool.own_name!r} and {name!r} are taken; rename it at its source"
             self._refuse(tool.own_name, tool.source, reason)
             return
-        self._names[key] = name
+        alike.append(name)
         self._tools[name] = tool
 
     def _merge(self, name: str, later: ImportedTool) -> None:
@@ -209,11 +210,25 @@ class _Shelf:
         risk = effective_risk(kept.own, hint)
         asks = kept.spec.requires_approval or (risk is not kept.spec.risk)
         spec = dataclasses.replace(kept.spec, name=name, risk=risk, requires_approval=asks)
-        self._tools[name] = dataclasses.replace(kept, spec=spec, hint=hint)
+        runs = later if later.upstream is not None else self._tools[name]
+        self._tools[name] = dataclasses.replace(
+            kept, spec=spec, hint=hint, upstream=runs.upstream, own_name=runs.own_name
+        )
         self._duplicates.append(Duplicate(left_out.own_name, left_out.source, kept.source))
 
     def _refuse(self, tool: str, source: str, reason: str) -> None:
         self._refused.append(Refusal(tool, f"{source}: {reason}"))
+
+
+def _is_same(one: ImportedTool, other: ImportedTool) -> bool:
+    """Whether two tools of equal meaning are one tool.
+
+    Two live servers each run their own; what a file says of a server's tool names its domain.
+    """
+    if one.upstream is not None and other.upstream is not None:
+        return one.upstream == other.upstream
+    in_files = one.upstream is None and other.upstream is None
+    return one.spec.domain == other.spec.domain or (in_files and one.own_name == other.own_name)
 
 
 def _is_text(where: str) -> bool:

@@ -11,16 +11,9 @@ from breadcrumbs.gateway.catalog import Risk
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal, domain_name
 from breadcrumbs.gateway.imports.references import resolve_pointer
 
-_HINTS = {
-    "get": Risk.READ,
-    "head": Risk.READ,
-    "options": Risk.READ,
-    "trace": Risk.READ,
-    "put": Risk.WRITE,
-    "post": Risk.WRITE,
-    "patch": Risk.WRITE,
-    "delete": Risk.DESTRUCTIVE,
-}
+_METHODS = ("get", "head", "options", "trace", "put", "post", "patch", "delete")
+_HINTS = {"get": Risk.READ, "delete": Risk.DESTRUCTIVE}
+"""What a method claims. POST claims nothing: many a search is one, and it counts as a write."""
 _NOT_ARGUMENTS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that OpenAPI itself tells readers to ignore."""
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -56,7 +49,7 @@ def _operations(
     except CatalogError as error:
         yield Refusal(path[:128], f"{source}: {error}")
         return
-    for method in _HINTS:
+    for method in _METHODS:
         operation = item.get(method)
         if operation is None:
             continue
@@ -73,7 +66,7 @@ def _operations(
             schema=schema,
             source=place,
             domain=domain,
-            hint=_HINTS[method],
+            hint=_HINTS.get(method),
             document=document,
         )
 

@@ -19,6 +19,7 @@ from breadcrumbs.gateway.imports.figures import figures, schema_text
 from breadcrumbs.gateway.imports.importing import Import, import_drafts, import_sources
 from breadcrumbs.gateway.imports.lint import lint
 from breadcrumbs.gateway.imports.secret_scan import REMOVED, redact, scan
+from breadcrumbs.gateway.imports.sources import read_source
 from breadcrumbs.gateway.imports.writing import write_catalog
 
 READ, WRITE, DESTRUCTIVE = Risk.READ, Risk.WRITE, Risk.DESTRUCTIVE
@@ -130,6 +131,28 @@ def test_equal_tools_of_two_live_servers_are_two_tools() -> None:
         ("work.send", "send", "work"),
     ]
     assert report.duplicates == ()
+
+
+@pytest.mark.parametrize("labels_first", [True, False])
+def test_labels_in_a_file_hold_for_live_tools_and_their_new_names(
+    tmp_path: Path, labels_first: bool
+) -> None:
+    live = [draft(domain="home", upstream="home"), draft(domain="work", upstream="work")]
+    path = tmp_path / "mine.yaml"
+    write_catalog([tool.spec for tool in import_drafts(live).tools], path)
+    path.write_text(path.read_text().replace("risk: write", "risk: read"), encoding="utf-8")
+    labelled = list(read_source(path))
+    report = import_drafts([*labelled, *live] if labels_first else [*live, *labelled])
+    assert [
+        (tool.spec.name, tool.own_name, tool.upstream, tool.spec.risk) for tool in report.tools
+    ] == [
+        ("send", "send", "home", READ),
+        ("work.send", "send", "work", READ),
+    ]
+    assert len(report.duplicates) == 2
+    other = import_drafts([*labelled, draft(domain="spy", upstream="spy")])
+    assert [tool.spec.name for tool in other.tools] == ["send", "work.send", "spy.send"]
+    assert other.tools[2].spec.risk is WRITE  # a third server does not borrow the label
 
 
 @pytest.mark.parametrize(
@@ -341,10 +364,7 @@ def test_lint_names_each_problem_and_is_quiet_on_a_clean_tool() -> None:
 
 
 def test_lint_finds_nothing_in_what_ships() -> None:
-    shipped = (
-        Path(str(__import__("importlib.resources").resources.files("breadcrumbs.configs")))
-        / "catalogs"
-    )
+    shipped = Path(str(resources.files("breadcrumbs.configs"))) / "catalogs"
     report = import_sources([shipped])
     assert lint(report) == []
     assert {tool.spec.name: tool.spec.risk for tool in report.tools} == {
