@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from breadcrumbs.errors import CatalogError
@@ -450,6 +450,7 @@ def test_what_comes_out_is_a_schema_and_stays_as_it_is(raw: Any) -> None:
 
 
 @settings(max_examples=60)
+@example([{}], "one\x85two\u2028three\ufefffour\x07")
 @given(st.lists(SCHEMAS, max_size=5), st.text(max_size=8))
 def test_what_is_written_loads_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, raws: list[Any], text: str
