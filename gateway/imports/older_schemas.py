@@ -16,8 +16,6 @@ def modernise(raw: dict[str, Any]) -> dict[str, Any]:
     _examples(node)
     if isinstance(node.get("required"), bool):  # a property's word about itself, not a list
         del node["required"]
-    if "type" not in node:
-        _implied_type(node)
     return _nullable(node)
 
 
@@ -53,11 +51,11 @@ def _examples(node: dict[str, Any]) -> None:
         node["examples"] = [node["examples"]]
 
 
-def _implied_type(node: dict[str, Any]) -> None:
+def implied_type(node: dict[str, Any]) -> tuple[str, ...]:
+    """The type that a schema without one means: whoever lists properties means an object."""
     if isinstance(node.get("properties"), dict):
-        node["type"] = "object"
-    elif "items" in node or "prefixItems" in node:
-        node["type"] = "array"
+        return ("object",)
+    return ("array",) if "items" in node or "prefixItems" in node else ()
 
 
 def _nullable(node: dict[str, Any]) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from typing import Any
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.arguments import MAX_INTEGER
-from breadcrumbs.gateway.imports.older_schemas import modernise
+from breadcrumbs.gateway.imports.older_schemas import implied_type, modernise
 from breadcrumbs.gateway.imports.references import resolve_pointer
 from breadcrumbs.gateway.imports.schema_checks import (
     check_compiles,
     check_values,
     without_lying_defaults,
 )
-from breadcrumbs.gateway.imports.type_words import read_type
+from breadcrumbs.gateway.imports.type_words import Type, read_type
 
 MAX_DEPTH = 32
 MAX_SUBSCHEMAS = 10_000
@@ -117,12 +117,12 @@ class _Walk:
         self, node: dict[str, Any], path: str, depth: int, inside: tuple[str, ...]
     ) -> dict[str, Any]:
         shaped: dict[str, Any] = {}
-        if "type" in node:
-            kind = read_type(node["type"])
-            if kind.names:
-                shaped["type"] = kind.names[0] if len(kind.names) == 1 else list(kind.names)
-            if kind.items is not None and "items" not in node:
-                node["items"] = kind.items
+        kind = read_type(node["type"]) if "type" in node else Type()
+        if kind.items is not None:
+            node.setdefault("items", kind.items)
+        names = kind.names or implied_type(node)
+        if names:
+            shaped["type"] = names[0] if len(names) == 1 else list(names)
         for key, value in node.items():
             place = f"{path}/{key}"
             if key in _AS_IS:
