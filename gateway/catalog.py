@@ -77,6 +77,17 @@ class Collection:
     records: tuple[dict[str, Any], ...] = ()
 
 
+def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    """A validator that checks formats as people write them, and fetches nothing.
+
+    Raises:
+        jsonschema_rs.ValidationError, ValueError: it is no JSON Schema, or refers outside.
+    """
+    return jsonschema_rs.Draft202012Validator(
+        dict(schema), validate_formats=True, formats=_FORMATS, offline=True
+    )
+
+
 @dataclass(frozen=True)
 class ToolSpec:
     """One tool as the gateway knows it."""
@@ -107,9 +118,7 @@ class ToolSpec:
     @cached_property
     def validator(self) -> jsonschema_rs.Draft202012Validator:
         """The compiled schema."""
-        return jsonschema_rs.Draft202012Validator(
-            dict(self.input_schema), validate_formats=True, formats=_FORMATS
-        )
+        return compile_schema(self.input_schema)
 
     def open_to(self, roles: Iterable[str]) -> bool:
         """Whether a caller with these roles may use the tool."""
@@ -157,6 +166,10 @@ class _Tool:
     keywords: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     effect: Effect | None = None
+    domain: str | None = None
+    """Where it is not the file's: a file of imported tools holds those of many servers."""
+    constraints: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Keywords of the arguments' schema beside properties and required, such as `anyOf`."""
 
 
 @checked(config=STRICT)
@@ -202,11 +215,15 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
     unknown = [name for name in tool.required if name not in tool.parameters]
     if unknown:
         raise CatalogError(f"{where}: required names {unknown}, which are no parameters")
+    taken = sorted({"type", "properties", "required"} & set(tool.constraints))
+    if taken:
+        raise CatalogError(f"{where}: constraints hold {taken}; write parameters and required")
     schema = {
         "type": "object",
         "required": list(tool.required),
         "properties": {name: tool.parameters[name] for name in _required_first(tool)},
         "additionalProperties": False,
+        **tool.constraints,
     }
     approval = tool.risk is not Risk.READ
     spec = ToolSpec(
@@ -214,7 +231,7 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
         description=tool.description,
         input_schema=schema,
         risk=tool.risk,
-        domain=file.domain,
+        domain=tool.domain or file.domain,
         keywords=tool.keywords,
         requires_approval=approval if tool.requires_approval is None else tool.requires_approval,
         allow=tool.allow,
@@ -262,6 +279,8 @@ def _check_effect(spec: ToolSpec, file: _File, where: str) -> None:
     effect = spec.effect
     if effect is None:
         return
+    if spec.domain != file.domain:
+        raise CatalogError(f"{where}: an effect acts on its own file's domain; leave out domain")
     if effect.collection not in file.collections:
         raise CatalogError(f"{where}: effect names no collection {effect.collection!r}")
     if effect.op in ("update", "delete", "get", "append"):

@@ -80,8 +80,10 @@ def schema_payload(
 
 
 def _shown_schema(spec: ToolSpec) -> dict[str, Any]:
-    """The schema less `additionalProperties`: unknown fields are refused, not worth the tokens."""
-    shown = {k: v for k, v in spec.input_schema.items() if k != "additionalProperties"}
+    """The schema less `additionalProperties: false`, which holds for nearly all: saves tokens."""
+    shown = dict(spec.input_schema)
+    if shown.get("additionalProperties") is False:
+        del shown["additionalProperties"]
     return copy.deepcopy(shown)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from breadcrumbs import __version__
+from breadcrumbs.catalog_cli import catalog
 from breadcrumbs.errors import BreadcrumbsError
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def cli(context: click.Context, debug: bool) -> None:
     """Teach a tool-calling model to act once a schema is disclosed, and ask only when it must."""
     context.obj = {"debug": debug}
     logging.basicConfig(level=logging.INFO if debug else logging.ERROR, format="%(message)s")
+
+
+cli.add_command(catalog)
 
 
 @cli.command()

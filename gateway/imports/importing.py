@@ -1,0 +1,257 @@
+"""Sources to one catalog: every tool is checked, labelled, and imported or refused by name.
+
+Two tools of one name: with equal content they are one, and the later is reported as a duplicate;
+else the first keeps the name and the later is called `domain.name`. Sources named first win, so a
+server added at the end cannot take a name that is in use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rfc8785
+
+from breadcrumbs.errors import CatalogError
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
+from breadcrumbs.gateway.imports.drafts import Draft, Refusal, effective_risk, highest
+from breadcrumbs.gateway.imports.schemas import normalise
+from breadcrumbs.gateway.imports.secret_scan import SecretFound, redact, scan
+from breadcrumbs.gateway.imports.sources import read_source
+
+MAX_DESCRIPTION = 16_384
+"""Characters of a tool's description."""
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
+"""Names enter the breadcrumb: no quotes, spaces or line ends."""
+_TEXTS = frozenset({"title", "description", "examples", "$comment"})
+"""Where a secret can be cut out without changing what the schema accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A tool left out because an equal one was there before."""
+
+    tool: str
+    source: str
+    same_as: str
+    """Where the one that is kept came from."""
+
+    def to_dict(self) -> dict[str, str]:
+        """The shape reports carry."""
+        return {"tool": self.tool, "source": self.source, "same_as": self.same_as}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTool:
+    """A tool in the project's shape, and where it came from."""
+
+    spec: ToolSpec
+    source: str
+    own_name: str
+    """What its source calls it: the name to call upstream."""
+    own: Risk | None
+    hint: Risk | None
+    upstream: str | None = None
+    """The live server that runs it, if it came from one."""
+    notes: tuple[str, ...] = ()
+    """What was changed on the way in."""
+
+    @property
+    def meaning(self) -> str:
+        """SHA-256 of name, description and schema: equal for copies under other labels."""
+        plain = self.own_name.removeprefix(f"{self.spec.domain}.")
+        meaning = [plain, self.spec.description, dict(self.spec.input_schema)]
+        return hashlib.sha256(rfc8785.dumps(meaning)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What became of every tool of some sources."""
+
+    tools: tuple[ImportedTool, ...]
+    refused: tuple[Refusal, ...]
+    duplicates: tuple[Duplicate, ...]
+    secrets: tuple[SecretFound, ...]
+
+    def catalog(self) -> Catalog:
+        """The tools as a catalog that a gateway can open."""
+        return Catalog({tool.spec.name: tool.spec for tool in self.tools})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report: how many came in, and what did not, by name."""
+        return {
+            "imported": len(self.tools),
+            "refused": [refusal.to_dict() for refusal in self.refused],
+            "duplicates": [duplicate.to_dict() for duplicate in self.duplicates],
+            "secrets": [found.to_dict() for found in self.secrets],
+        }
+
+
+def import_sources(sources: Iterable[str | Path], *, timeout_s: float | None = None) -> Import:
+    """Read, check and merge the tools of files, folders and live servers.
+
+    Raises:
+        CatalogError: a source cannot be read at all; see `sources.read_source`.
+    """
+    return import_drafts(
+        draft for source in sources for draft in read_source(source, timeout_s=timeout_s)
+    )
+
+
+def import_drafts(drafts: Iterable[Draft | Refusal]) -> Import:
+    """Check and merge tools that were read already, in their order."""
+    shelf = _Shelf()
+    for draft in drafts:
+        shelf.take(draft)
+    return shelf.result()
+
+
+def check_draft(draft: Draft) -> tuple[ImportedTool, list[SecretFound]]:
+    """One tool in the project's shape, secrets cut out of its texts.
+
+    Raises:
+        CatalogError: it cannot be imported; the message is the reason alone.
+    """
+    name, description = draft.name, "" if draft.description is None else draft.description
+    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
+        raise CatalogError(f"name {str(name)[:80]!r}: use up to 128 letters, digits, _ . : / -")
+    if not isinstance(description, str):
+        raise CatalogError(f"description is {type(description).__name__}, not text")
+    if len(description) > MAX_DESCRIPTION:
+        raise CatalogError(f"description is {len(description)} long; at most {MAX_DESCRIPTION}")
+    normalised = normalise(draft.schema, draft.document)
+    found = list(scan(name, {"description": description, "schema": normalised.schema}))
+    risk = effective_risk(draft.own, draft.hint)
+    asks = risk is not Risk.READ if draft.requires_approval is None else draft.requires_approval
+    spec = ToolSpec(
+        name=name,
+        description=redact(description),
+        input_schema=_without_secrets(normalised.schema) if found else normalised.schema,
+        risk=risk,
+        domain=draft.domain,
+        keywords=draft.keywords,
+        requires_approval=asks,
+        allow=draft.allow,
+    )
+    tool = ImportedTool(
+        spec, draft.source, name, draft.own, draft.hint, draft.upstream, normalised.notes
+    )
+    return tool, found
+
+
+class _Shelf:
+    """Tools by name as they come in, and what was left out."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, ImportedTool] = {}
+        self._names: dict[str, list[str]] = {}
+        """Meaning to the names that tools of this meaning stand under."""
+        self._refused: list[Refusal] = []
+        self._duplicates: list[Duplicate] = []
+        self._secrets: list[SecretFound] = []
+
+    def take(self, draft: Draft | Refusal) -> None:
+        """Check one tool and find its place."""
+        if isinstance(draft, Refusal):
+            self._refused.append(draft)
+            return
+        try:
+            tool, found = check_draft(draft)
+        except CatalogError as error:
+            self._refuse(draft.shown_name, draft.source, str(error))
+            return
+        self._secrets += found
+        locked = next((one for one in found if not _is_text(one.where)), None)
+        if locked is not None:
+            what = f"{locked.kind} at {locked.where}"
+            self._refuse(draft.shown_name, draft.source, f"{what}; take it out at its source")
+            return
+        self._place(tool)
+
+    def result(self) -> Import:
+        """All that came in."""
+        return Import(
+            tuple(self._tools.values()),
+            tuple(self._refused),
+            tuple(self._duplicates),
+            tuple(self._secrets),
+        )
+
+    def _place(self, tool: ImportedTool) -> None:
+        alike = self._names.setdefault(tool.meaning, [])
+        same = next((name for name in alike if _is_same(self._tools[name], tool)), None)
+        if same is not None:
+            self._merge(same, tool)
+            return
+        name = tool.spec.name
+        if name in self._tools:
+            name = f"{tool.spec.domain}.{name}"
+            note = f"called {name!r}: {self._tools[tool.spec.name].source} has this name"
+            spec = dataclasses.replace(tool.spec, name=name)
+            tool = dataclasses.replace(tool, spec=spec, notes=(*tool.notes, note))
+        if name in self._tools or not _TOOL_NAME.fullmatch(name):
+            reason = f"the names {tool.own_name!r} and {name!r} are taken; rename it at its source"
+            self._refuse(tool.own_name, tool.source, reason)
+            return
+        alike.append(name)
+        self._tools[name] = tool
+
+    def _merge(self, name: str, later: ImportedTool) -> None:
+        """An equal tool again: the one with the operator's label stays, the graver hint counts."""
+        kept, left_out = self._tools[name], later
+        if kept.own is None and later.own is not None:
+            kept, left_out = later, kept
+        hint = highest(kept.hint, left_out.hint)
+        risk = effective_risk(kept.own, hint)
+        asks = kept.spec.requires_approval or (risk is not kept.spec.risk)
+        spec = dataclasses.replace(kept.spec, name=name, risk=risk, requires_approval=asks)
+        runs = later if later.upstream is not None else self._tools[name]
+        self._tools[name] = dataclasses.replace(
+            kept, spec=spec, hint=hint, upstream=runs.upstream, own_name=runs.own_name
+        )
+        self._duplicates.append(Duplicate(left_out.own_name, left_out.source, kept.source))
+
+    def _refuse(self, tool: str, source: str, reason: str) -> None:
+        self._refused.append(Refusal(tool, f"{source}: {reason}"))
+
+
+def _is_same(one: ImportedTool, other: ImportedTool) -> bool:
+    """Whether two tools of equal meaning are one tool.
+
+    Two live servers each run their own; what a file says of a server's tool names its domain.
+    """
+    if one.upstream is not None and other.upstream is not None:
+        return one.upstream == other.upstream
+    in_files = one.upstream is None and other.upstream is None
+    return one.spec.domain == other.spec.domain or (in_files and one.own_name == other.own_name)
+
+
+def _is_text(where: str) -> bool:
+    """Whether a finding lies in text for readers, not in what decides which values pass.
+
+    A property may be called `description` too, so the schema is read by pairs of steps.
+    """
+    steps = where.split("/")
+    if steps[0] == "description":
+        return True
+    last_map = -1
+    for place, step in enumerate(steps):
+        if (
+            step in ("properties", "patternProperties", "dependentSchemas")
+            and last_map != place - 1
+        ):
+            last_map = place
+    return any(step in _TEXTS for step in steps[last_map + 2 :])
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(inner) for inner in value]
+    return redact(value) if isinstance(value, str) else value

@@ -1,0 +1,80 @@
+"""Imported tools as one catalog file that `load_catalog` reads back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from breadcrumbs.config import CONFIG_VERSION
+from breadcrumbs.files import write_text
+from breadcrumbs.gateway.catalog import Risk, ToolSpec
+from breadcrumbs.gateway.imports.drafts import domain_name
+
+_HEADER = (
+    "# Written by breadcrumbs catalog import. Set each tool's risk: read, write or destructive.\n"
+)
+_WIDTH = 100
+
+_BREAKS = frozenset("\x85\u2028\u2029\ufeff")
+"""Characters that plain YAML folds into spaces; inside double quotes they are escaped."""
+
+try:  # libyaml where it is built in
+    _SafeDumper: type[Any] = yaml.CSafeDumper
+except AttributeError:
+    _SafeDumper = yaml.SafeDumper
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc]  # its base is chosen at run time
+    """Writes readable YAML that reads back to the character."""
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = '"' if _BREAKS & set(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def write_catalog(specs: Sequence[ToolSpec], path: Path) -> None:
+    """Write a catalog file in one move.
+
+    Raises:
+        ConfigError: the place cannot be written.
+    """
+    body = {
+        "version": CONFIG_VERSION,
+        "domain": domain_name(path.stem, "imported"),  # each tool names its own
+        "tools": [_tool(spec) for spec in specs],
+    }
+    text = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    write_text(path, _HEADER + text)
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    schema = spec.input_schema
+    written: dict[str, Any] = {
+        "name": spec.name,
+        "description": spec.description,
+        "risk": str(spec.risk),
+        "domain": spec.domain,
+    }
+    if spec.requires_approval is (spec.risk is Risk.READ):
+        written["requires_approval"] = spec.requires_approval
+    for key, words in (("keywords", spec.keywords), ("allow", spec.allow)):
+        if words:
+            written[key] = list(words)
+    written["parameters"] = dict(schema["properties"])
+    written["required"] = list(spec.required)
+    implied = {"additionalProperties": False}
+    rest = {
+        key: value
+        for key, value in schema.items()
+        if key not in ("type", "required", "properties") and implied.get(key) is not value
+    }
+    if rest:
+        written["constraints"] = rest
+    return written
