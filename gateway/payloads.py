@@ -19,6 +19,10 @@ from breadcrumbs.messages import compact_json
 NEXT_STEP = "next_step"
 NOTHING_FITS = "No tool fits. Tell the user that this cannot be done here."
 RUNNING = "It was approved and is running. Tell the user. Do not call it again."
+DENIED_AGAIN = (
+    "Stop: call no tool for this any more. Tell the user that it was denied and that nothing was"
+    " changed."
+)
 NEXT_AFTER: Mapping[str, str] = {
     "done": "Tell the user in one sentence what was done.",
     "approval_required": (
