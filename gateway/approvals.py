@@ -232,13 +232,16 @@ class ApprovalJournal:
         rows = self._store.read(journal_log.select("WHERE subject=?"), (approval_id,))
         return journal_log.events(rows)
 
-    def verify(self) -> Verified:
-        """Check the whole log and every row against it; finds what was edited or deleted."""
+    def verify(self, known_head: str | None = None) -> Verified:
+        """Check the whole log and every row against it; finds what was edited or deleted.
+
+        `known_head` is a head seen before: with it, a tail that was cut off is found too.
+        """
         with self._store.writing() as sql:  # a snapshot: nothing moves meanwhile
             entries = journal_log.events(sql(journal_log.select()))
             rows = sql(f"SELECT {COLUMNS} FROM approvals")
             rows += sql(f"SELECT {grants.COLUMNS} FROM approval_grants")
-        return journal_log.verify(entries, [(row[0], row) for row in rows])
+        return journal_log.verify(entries, [(row[0], row) for row in rows], known_head)
 
     def _insert(
         self,

@@ -153,25 +153,21 @@ class Gateway:
         approve: bool,
         by: str,
         reason: str = "",
-        challenge: str | None = None,
     ) -> dict[str, Any]:
         """A person's decision. On approval the stored arguments run, once, now.
 
         Returns the layer-3 payload; a decision on a row that is gone, decided or expired
-        changes nothing and returns how that row stands. `challenge` is what a channel outside
-        this process brings back with its card: one that does not fit decides nothing, and the
-        row looks like none. A caller that goes away does not stop a write half-way: it runs to
-        its end and is recorded.
+        changes nothing and returns how that row stands. A caller that goes away does not stop
+        a write half-way: it runs to its end and is recorded. A channel that carries cards out of
+        this process asks `challenge_fits` first.
         """
-        if challenge is not None and not self.challenge_fits(approval_id, challenge):
-            return self.answer("", "not_found", reason=f"no approval {approval_id!r}")
         self.journal.decide(approval_id, approve=approve, by=by, reason=reason)
         if approve:  # also an approved row that a crash kept from running; the claim is single-use
             await self.writes.run(approval_id)
         return self.standing(approval_id)
 
     def challenge(self, card: ApprovalCard) -> str | None:
-        """What a channel must bring back with a decision; never for a model. None without keys."""
+        """What such a channel must bring back with a decision; never for a model."""
         return None if self.keys is None else mint(card, self.keys)
 
     def challenge_fits(self, approval_id: str, challenge: str) -> bool:

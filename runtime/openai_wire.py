@@ -74,6 +74,8 @@ class DecisionRequest(BaseModel):
 
     approve: bool
     reason: str = Field(default="", max_length=500)
+    challenge: str | None = Field(default=None, max_length=200)
+    """As it stands in the card; needed where the gateway has keys."""
 
 
 def messages_in(request: ChatRequest) -> list[Message]:
