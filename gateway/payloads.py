@@ -152,8 +152,8 @@ def invalid_payload(
         "invalid",
         breadcrumb=breadcrumb,
         next_step=(
-            f"Mend {fields} and call execute_tool(tool_name='{_name(spec.name)}', arguments={{...}})"
-            " again. Ask the user only for a required value that is found nowhere."
+            f"Mend {fields} and call execute_tool(tool_name='{_name(spec.name)}',"
+            " arguments={...}) again. Ask the user only for a required value that is found nowhere."
         ),
         errors=[error.to_dict() for error in errors],
     )

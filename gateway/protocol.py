@@ -97,6 +97,7 @@ MOVES: tuple[Move, ...] = (
     *_by(EXECUTE, State.DISCLOSED, State.INVALID, *_RAN),
     *_by(EXECUTE, State.INVALID, *_RAN),  # with every field mended that was named
     Move(State.DISCLOSED, Cause.CHANGE, State.UNREAD),
+    Move(State.INVALID, Cause.CHANGE, State.UNREAD),
     Move(State.HELD, Cause.PERSON, State.RUNNING),
     Move(State.HELD, Cause.PERSON, State.DENIED),
     Move(State.HELD, Cause.CLOCK, State.EXPIRED),
