@@ -148,9 +148,13 @@ class PostgresStore:
         with self._lock, _told(self._psycopg.Error):
             if self._db.closed:
                 self._db = self._connect()
-            with self._db.transaction():
-                self._run("SELECT pg_advisory_xact_lock(?)", (_WRITER_LOCK,))
-                yield self._run
+            try:
+                with self._db.transaction():
+                    self._run("SELECT pg_advisory_xact_lock(?)", (_WRITER_LOCK,))
+                    yield self._run
+            finally:
+                if self._db.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+                    self._db.close()  # the network went away in between: nothing to go on with
 
     def read(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
         """The rows of one SELECT."""
