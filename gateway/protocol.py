@@ -153,7 +153,7 @@ def fault_of(payload: Mapping[str, Any]) -> str | None:
     """What is wrong with how a payload ends; None where its breadcrumb is legal and last."""
     if payloads.NEXT_STEP not in payload:
         return "no next_step"
-    if next(reversed(payload)) != payloads.NEXT_STEP:
+    if list(payload)[-1] != payloads.NEXT_STEP:
         return "next_step is not the last key"
     state = state_of(payload)
     named = set(calls_in(str(payload[payloads.NEXT_STEP])))

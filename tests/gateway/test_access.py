@@ -27,12 +27,9 @@ def simulated(desk: Catalog) -> SimulatedGateway:
 def test_search_shows_a_closed_tool_to_nobody_without_its_role(desk: Catalog, query: str) -> None:
     gateway = simulated_gateway(desk, seed=3).gateway
     without = [spec.name for spec in gateway.search(query, 20, Principal(roles=WRONG))]
-    with_it = [
-        spec.name for spec in gateway.search("delete " * 9 + query, 20, Principal(roles=ADMIN))
-    ]
     assert "delete_ticket" not in without
-    if len(query.split()) == 1:
-        assert "delete_ticket" in with_it, "the control: it is there to be found"
+    with_it = [spec.name for spec in gateway.search("delete ticket", 20, Principal(roles=ADMIN))]
+    assert "delete_ticket" in with_it, "the control: it is there to be found"
 
 
 @pytest.mark.parametrize("roles", [NOBODY, WRONG], ids=["none", "other roles"])
