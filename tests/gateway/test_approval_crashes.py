@@ -140,6 +140,22 @@ async def test_g37_to_g40_kill_9_at_every_step(
         assert gateway.journal.verify().faults == ()
 
 
+async def test_g39_control_a_retry_from_executing_acts_twice(
+    place: str, desk: Catalog, desk_file: Path, tmp_path: Path
+) -> None:
+    """The naive recovery: what was left `executing` is simply run again."""
+    executor = Writing(tmp_path / "effects")
+    with opened(place, desk, executor) as gateway:
+        _, approval = await hold(gateway)
+        words = [place, str(desk_file), approval, str(executor.effects), "acted"]
+        subprocess.run([sys.executable, "-c", CHILD, *words], check=False, timeout=60)
+        with gateway.journal._store.writing() as sql:
+            sql("UPDATE approvals SET state='approved' WHERE state='executing'")
+        await gateway.decide(approval, approve=True, by="ann")
+        assert executor.ran == 2
+        assert gateway.journal.verify().faults != (), "and the log shows it"
+
+
 async def test_g41_the_sweep_marks_what_is_stale_and_runs_nothing(
     place: str, desk: Catalog, tmp_path: Path
 ) -> None:
