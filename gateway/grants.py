@@ -128,13 +128,14 @@ def use(
 
 def revoke(sql: Sql, grant_id: str, by: str, at: str) -> bool:
     """Take a grant back; False where it has no use left."""
+    left = sql("SELECT uses_left FROM approval_grants WHERE id=? AND uses_left>0", (grant_id,))
+    if not left:
+        return False
     rows = sql(
-        f"UPDATE approval_grants SET uses_left=0 WHERE id=? AND uses_left>0 RETURNING {COLUMNS}",
-        (grant_id,),
+        f"UPDATE approval_grants SET uses_left=0 WHERE id=? RETURNING {COLUMNS}", (grant_id,)
     )
-    for row in rows:
-        _log(sql, row, at, by, "granted")
-    return bool(rows)
+    _log(sql, rows[0], at, by, f"{left[0][0]} left")
+    return True
 
 
 def grant_from(row: Row) -> Grant:

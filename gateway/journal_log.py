@@ -95,7 +95,7 @@ def select(where: str = "") -> str:
 def verify(
     entries: Sequence[LogEvent], rows: Sequence[tuple[str, Row]], known_head: str | None = None
 ) -> Verified:
-    """Check the chain, and that every row (by id) stands as its last entry says."""
+    """Check the chain, that each row's entries join, and that it stands as its last one says."""
     faults: list[str] = []
     previous, last = START, dict[str, LogEvent]()
     for place, entry in enumerate(entries, 1):
@@ -103,6 +103,12 @@ def verify(
             faults.append(f"event {entry.number}: an event before it was deleted or changed")
         if entry.hash != row_digest(astuple(entry)[:-1]):
             faults.append(f"event {entry.number} ({entry.subject}): it was changed")
+        before = last[entry.subject].after if entry.subject in last else ""
+        if entry.before != before:  # say, an executing row that was set back to run again
+            faults.append(
+                f"event {entry.number} ({entry.subject}): from {entry.before or 'nothing'}, where"
+                f" the log left it {before or 'unmade'}"
+            )
         previous, last[entry.subject] = entry.hash, entry
         if len(faults) >= 20:  # one hole shows; a flood of lines would hide it
             break

@@ -85,8 +85,10 @@ class Writing:
 def opened(place: str, desk: Catalog, executor: Any) -> Iterator[Gateway]:
     clock, ids = SystemClock(), SystemIds()
     journal = ApprovalJournal(place, clock, ids)
-    yield Gateway(desk, executor, journal, clock=clock, ids=ids)
-    journal.close()
+    try:
+        yield Gateway(desk, executor, journal, clock=clock, ids=ids)
+    finally:
+        journal.close()
 
 
 async def hold(gateway: Gateway) -> tuple[GatewaySession, str]:
