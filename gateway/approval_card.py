@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS approvals (
 )
 """
 _INDEXES = (
-    "CREATE INDEX IF NOT EXISTS approvals_by_state ON approvals (state, expires)",
+    "CREATE INDEX IF NOT EXISTS approvals_alive ON approvals (state, expires)"
+    " WHERE state IN ('pending', 'approved', 'executing')",
     "CREATE INDEX IF NOT EXISTS approvals_by_call ON approvals"
     " (principal, session, tool, arguments_sha)",
     "CREATE UNIQUE INDEX IF NOT EXISTS one_waits ON approvals"

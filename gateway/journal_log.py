@@ -19,7 +19,7 @@ TABLE = "approval_events"
 START = "0" * 64
 _DDL = f"""
 CREATE TABLE IF NOT EXISTS {TABLE} (
-    number BIGINT PRIMARY KEY,
+    number {{key}},
     at TEXT NOT NULL,
     subject TEXT NOT NULL,
     actor TEXT NOT NULL,
@@ -60,7 +60,10 @@ class Verified:
 
 def definitions(dialect: Dialect) -> list[str]:
     """The statements that make the table, append-only."""
-    return [_DDL, *(text.format(table=TABLE) for text in dialect.append_only)]
+    return [
+        _DDL.format(key=dialect.key),
+        *(text.format(table=TABLE) for text in dialect.append_only),
+    ]
 
 
 def row_digest(row: Sequence[Any]) -> str:

@@ -36,7 +36,10 @@ _WRITER_LOCK = 0x62726561
 class Dialect:
     """What table definitions cannot say the same way in both databases."""
 
+    key: str
+    """A primary key of large whole numbers."""
     serial: str
+    """The same, given out by the database."""
     append_only: tuple[str, ...]
     """Statements that make `{table}` refuse UPDATE and DELETE."""
 
@@ -63,6 +66,7 @@ class SqliteStore:
     """One file, written through at every commit; or memory, for simulation."""
 
     dialect = Dialect(
+        key="INTEGER PRIMARY KEY",  # of 64 bits, and the row itself: no index beside it
         serial="INTEGER PRIMARY KEY",
         append_only=tuple(
             f"CREATE TRIGGER IF NOT EXISTS {{table}}_no_{verb.lower()} BEFORE {verb} ON {{table}}"
@@ -121,6 +125,7 @@ class PostgresStore:
     """A server that several gateways share; a lost connection is opened again for the next call."""
 
     dialect = Dialect(
+        key="BIGINT PRIMARY KEY",
         serial="BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
         append_only=(
             "CREATE OR REPLACE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS"
