@@ -18,7 +18,7 @@ MAX_BYTES = 256 * 1024
 MAX_INTEGER = 2**53 - 1
 """Beyond it JSON numbers lose digits on their way through other systems."""
 MAX_MESSAGE = 200
-"""Characters of a validator's message: it quotes the value, which may be long."""
+"""Characters of a validator's message or a field's path: both quote what was sent."""
 _BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern")
 
 
@@ -32,7 +32,11 @@ class FieldError:
 
     def to_dict(self) -> dict[str, str]:
         """The shape payloads carry."""
-        shape = {"field": self.path, "problem": self.message, "expected": self.expected}
+        shape = {
+            "field": self.path[:MAX_MESSAGE],
+            "problem": self.message,
+            "expected": self.expected,
+        }
         return {key: text for key, text in shape.items() if text or key == "field"}
 
 

@@ -6,18 +6,21 @@ to do next. The tool boundary is `_execute`: whatever a tool throws becomes a fa
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway import payloads
+from breadcrumbs.gateway.approval_card import storable
 from breadcrumbs.gateway.approvals import DEFAULT_TTL_S, FINAL, ApprovalCard, ApprovalJournal
 from breadcrumbs.gateway.arguments import FieldError, check_arguments, find_unfit
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
+from breadcrumbs.gateway.challenge import KeyRing, fits, mint
+from breadcrumbs.gateway.execution import ApprovedWrites
 from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
 from breadcrumbs.gateway.search import index_of
 from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
@@ -25,6 +28,8 @@ from breadcrumbs.messages import compact_json
 
 logger = logging.getLogger(__name__)
 MAX_HITS_ASKED = 20
+MAX_DENIED_RETRIES = 2
+"""Tries of a denied call that get its plain answer; later ones are told to stop."""
 
 
 def _meta_tool(name: str, properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
@@ -115,6 +120,7 @@ class Gateway:
         clock: Clock,
         ids: Ids,
         settings: GatewaySettings = GatewaySettings(),
+        keys: KeyRing | None = None,
     ) -> None:
         self.catalog = catalog
         self.executor = executor
@@ -122,9 +128,11 @@ class Gateway:
         self.clock = clock
         self.ids = ids
         self.settings = settings
+        self.keys = keys
+        """Mint and check the challenges of cards that leave this process; None in simulation."""
+        self.writes = ApprovedWrites(journal, lambda name: self.catalog.tool(name), self.execute)
         self.index = index_of(catalog)
         self._hidden = frozenset(catalog.whole.tools if catalog.whole else ()) - set(catalog.tools)
-        self._running: set[asyncio.Task[None]] = set()
 
     def session(
         self,
@@ -139,21 +147,33 @@ class Gateway:
         return self.index.search(query, limit, principal.roles, self._hidden)
 
     async def decide(
-        self, approval_id: str, *, approve: bool, by: str, reason: str = ""
+        self,
+        approval_id: str,
+        *,
+        approve: bool,
+        by: str,
+        reason: str = "",
     ) -> dict[str, Any]:
         """A person's decision. On approval the stored arguments run, once, now.
 
         Returns the layer-3 payload; a decision on a row that is gone, decided or expired
         changes nothing and returns how that row stands. A caller that goes away does not stop
-        a write half-way: it runs to its end and is recorded.
+        a write half-way: it runs to its end and is recorded. A channel that carries cards out of
+        this process asks `challenge_fits` first.
         """
         self.journal.decide(approval_id, approve=approve, by=by, reason=reason)
         if approve:  # also an approved row that a crash kept from running; the claim is single-use
-            task = asyncio.create_task(self._run_approved(approval_id))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-            await asyncio.shield(task)
+            await self.writes.run(approval_id)
         return self.standing(approval_id)
+
+    def challenge(self, card: ApprovalCard) -> str | None:
+        """What such a channel must bring back with a decision; never for a model."""
+        return None if self.keys is None else mint(card, self.keys)
+
+    def challenge_fits(self, approval_id: str, challenge: str) -> bool:
+        """Whether a challenge was minted for the row of that id as it is stored."""
+        card = self.journal.get(approval_id)
+        return card is not None and self.keys is not None and fits(card, challenge, self.keys)
 
     def standing(self, approval_id: str) -> dict[str, Any]:
         """How a held write stands, as a layer-3 payload."""
@@ -162,7 +182,7 @@ class Gateway:
             return self.answer("", "not_found", reason=f"no approval {approval_id!r}")
         return self.held(card)
 
-    def held(self, card: ApprovalCard) -> dict[str, Any]:
+    def held(self, card: ApprovalCard, *, next_step: str | None = None) -> dict[str, Any]:
         """The layer-3 payload of a journal row."""
         if card.state in FINAL:
             details: dict[str, Any] = {"approval_id": card.id}
@@ -172,7 +192,7 @@ class Gateway:
                 details["reason"] = card.reason or ""
             elif card.result:
                 details["reason"] = card.result.get("reason", "")
-            return self.answer(card.tool, card.state, **details)
+            return self.answer(card.tool, card.state, next_step=next_step, **details)
         running = payloads.RUNNING if card.state == "executing" else None
         return self.answer(
             card.tool,
@@ -190,16 +210,6 @@ class Gateway:
             tool, status, breadcrumb=self.settings.breadcrumbs, next_step=next_step, **details
         )
 
-    async def _run_approved(self, approval_id: str) -> None:
-        card = self.journal.get(approval_id)
-        spec = None if card is None else self.catalog.tool(card.tool)
-        claimed = None if spec is None else self.journal.claim(approval_id, spec.content_hash)
-        if spec is None or claimed is None:
-            return
-        status, details = await self.execute(spec, claimed.arguments)
-        outcome = details["result"] if status == "done" else {"reason": details["reason"]}
-        self.journal.finish(approval_id, status, outcome)
-
     async def execute(
         self, spec: ToolSpec, arguments: Mapping[str, Any]
     ) -> tuple[str, dict[str, Any]]:
@@ -213,7 +223,7 @@ class Gateway:
             result = await self.executor.run(spec, copy.deepcopy(dict(arguments)))
             compact_json(result).encode("utf-8")
         except ToolFailure as failure:
-            return "failed", {"reason": str(failure)}
+            return "failed", {"reason": storable(str(failure))}
         except Exception as error:  # the tool boundary: a tool may throw anything
             logger.warning("tool %s broke", spec.name, exc_info=True)
             return broken, {"reason": f"the tool broke: {type(error).__name__}"}
@@ -229,6 +239,10 @@ class GatewaySession:
     id: str
     disclosed: list[str] = field(default_factory=list)
     log: list[LogEntry] = field(default_factory=list)
+    _versions: dict[str, str] = field(default_factory=dict)
+    """What each disclosed tool meant when its schema was read."""
+    _refusals: Counter[str] = field(default_factory=Counter)
+    """How often each denial was run into."""
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -277,13 +291,14 @@ class GatewaySession:
             else:
                 shown.append(spec)
         self.disclosed.extend(spec.name for spec in shown if spec.name not in self.disclosed)
+        self._versions.update((spec.name, spec.content_hash) for spec in shown)
         return payloads.schema_payload(shown, unauthorized, not_found, breadcrumb=self._breadcrumb)
 
     async def _execute(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, given = arguments.get("tool_name"), arguments.get("arguments")
         approval_id = arguments.get("approval_id")
         if isinstance(approval_id, str) and approval_id:
-            return self._poll(approval_id)
+            return await self._poll(approval_id)
         if not isinstance(name, str):
             return self._misused("execute_tool", "tool_name", "text is required")
         if not isinstance(given, Mapping):
@@ -293,7 +308,7 @@ class GatewaySession:
             return self.gateway.answer(name, "not_found", reason=f"no tool {name!r}")
         if not spec.open_to(self.principal.roles):
             return self.gateway.answer(name, "unauthorized")
-        if name not in self.disclosed:
+        if self._versions.get(name) != spec.content_hash:  # unread, or changed since it was read
             return payloads.not_disclosed_payload(name, breadcrumb=self._breadcrumb)
         checked = check_arguments(spec, given)
         if checked.errors:
@@ -304,22 +319,36 @@ class GatewaySession:
         if not (spec.requires_approval and self.gateway.settings.hold_writes):
             status, details = await self.gateway.execute(spec, values)
             return self.gateway.answer(spec.name, status, **details)
-        journal = self.gateway.journal
         try:
-            refused = journal.denied(self.id, spec.name, values)
-            if refused is not None:
-                return self.gateway.held(refused)
-            card = journal.hold(spec, values, principal=self.principal.name, session=self.id)
+            card = self.gateway.journal.hold(
+                spec, values, principal=self.principal.name, session=self.id
+            )
+            if card.state == "approved":  # by a grant, or by a person elsewhere
+                await self.gateway.writes.run(card.id)
+                return self.gateway.standing(card.id)
         except DataError as error:  # fails closed: what cannot be held does not run
             return self.gateway.answer(spec.name, "failed", reason=f"not held, not run: {error}")
-        return self.gateway.held(card)
+        if card.state != "denied":
+            return self.gateway.held(card)
+        self._refusals[card.id] += 1
+        insisting = self._refusals[card.id] > MAX_DENIED_RETRIES
+        return self.gateway.held(card, next_step=payloads.DENIED_AGAIN if insisting else None)
 
-    def _poll(self, approval_id: str) -> dict[str, Any]:
-        """Only says how a held write stands; another session's id looks like no id at all."""
-        card = self.gateway.journal.get(approval_id)
-        if card is None or card.session != self.id:
-            return self.gateway.answer("", "not_found", reason=f"no approval {approval_id!r}")
-        return self.gateway.held(card)
+    async def _poll(self, approval_id: str) -> dict[str, Any]:
+        """Says how a held write stands; another's id looks like no id at all.
+
+        Where a person approved it in another process, that decision is carried out.
+        """
+        try:
+            card = self.gateway.journal.get(approval_id)
+            if card is None or (card.principal, card.session) != (self.principal.name, self.id):
+                return self.gateway.answer("", "not_found", reason=f"no approval {approval_id!r}")
+            if card.state != "approved":
+                return self.gateway.held(card)
+            await self.gateway.writes.run(card.id)
+            return self.gateway.standing(card.id)
+        except DataError as error:
+            return self.gateway.answer("", "unknown", reason=str(error))
 
     @property
     def _breadcrumb(self) -> bool:

@@ -17,11 +17,19 @@ class Clock(Protocol):
         """The current time, aware, in UTC."""
         ...
 
+    def peek(self) -> datetime:
+        """The same, without the reading moving a simulated clock on: for records only."""
+        ...
+
 
 class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> datetime:
+        """The current time in UTC."""
+        return datetime.now(UTC)
+
+    def peek(self) -> datetime:
         """The current time in UTC."""
         return datetime.now(UTC)
 
@@ -36,6 +44,10 @@ class SimulatedClock:
     def now(self) -> datetime:
         """The simulated time; reading it moves it on."""
         self._now += self._step
+        return self._now
+
+    def peek(self) -> datetime:
+        """The simulated time; nothing moves."""
         return self._now
 
     def advance(self, seconds: float) -> None:

@@ -9,6 +9,7 @@ what is found nowhere.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,14 @@ from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import compact_json
 
 NEXT_STEP = "next_step"
+_PLAIN = re.compile(r"[\w.:+/@-]{1,64}")
+"""What of a catalog may enter a directive: one word. A name or default with more could direct."""
 NOTHING_FITS = "No tool fits. Tell the user that this cannot be done here."
 RUNNING = "It was approved and is running. Tell the user. Do not call it again."
+DENIED_AGAIN = (
+    "Stop: call no tool for this any more. Tell the user that it was denied and that nothing was"
+    " changed."
+)
 NEXT_AFTER: Mapping[str, str] = {
     "done": "Tell the user in one sentence what was done.",
     "approval_required": (
@@ -89,7 +96,7 @@ def _shown_schema(spec: ToolSpec) -> dict[str, Any]:
 
 def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:
     """The directive after a schema: the exact call, what it requires, and a default as example."""
-    name = disclosed[0].name if len(disclosed) == 1 else "NAME"
+    name = _name(disclosed[0].name) if len(disclosed) == 1 else "NAME"
     return (
         f"Call execute_tool(tool_name='{name}', arguments={{{_required(disclosed)}}}) now. Leave"
         f" non-critical fields to their default{_example(disclosed)}. Do not ask for confirmation."
@@ -100,17 +107,24 @@ def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:
 def _required(disclosed: Sequence[ToolSpec]) -> str:
     """The required names of a single tool, near where the model has to decide."""
     names = disclosed[0].required if len(disclosed) == 1 else ()
-    return ", ".join((*(f"'{name}': ..." for name in names), "..."))
+    return ", ".join((*(f"'{name}': ..." for name in names if _PLAIN.fullmatch(name)), "..."))
 
 
 def _example(disclosed: Sequence[ToolSpec]) -> str:
     for spec in disclosed:
         for name, schema in spec.input_schema["properties"].items():
-            if "default" in schema:
-                default = schema["default"]
-                shown = f"'{default}'" if isinstance(default, str) else compact_json(default)
-                return f" (e.g. {name} {shown})"
+            default = schema.get("default")
+            if not (isinstance(default, str | int | float) and _PLAIN.fullmatch(name)):
+                continue
+            if not isinstance(default, str):
+                return f" (e.g. {name} {compact_json(default)})"
+            if _PLAIN.fullmatch(default):
+                return f" (e.g. {name} '{default}')"
     return ""
+
+
+def _name(tool: str) -> str:
+    return tool if _PLAIN.fullmatch(tool) else "NAME"
 
 
 def execution_payload(
@@ -133,14 +147,15 @@ def invalid_payload(
     # Only the schema's own names enter the directive: a made-up field name could carry anything.
     known = spec.input_schema["properties"]
     heads = [error.path.partition(".")[0] for error in errors]
-    fields = ", ".join(dict.fromkeys(h for h in heads if h in known)) or "the arguments"
+    named = dict.fromkeys(h for h in heads if h in known and _PLAIN.fullmatch(h))
+    fields = ", ".join(named) or "the arguments"
     return execution_payload(
         spec.name,
         "invalid",
         breadcrumb=breadcrumb,
         next_step=(
-            f"Mend {fields} and call execute_tool(tool_name='{spec.name}', arguments={{...}})"
-            " again. Ask the user only for a required value that is found nowhere."
+            f"Mend {fields} and call execute_tool(tool_name='{_name(spec.name)}',"
+            " arguments={...}) again. Ask the user only for a required value that is found nowhere."
         ),
         errors=[error.to_dict() for error in errors],
     )
@@ -152,7 +167,7 @@ def not_disclosed_payload(tool: str, *, breadcrumb: bool) -> dict[str, Any]:
         tool,
         "not_disclosed",
         breadcrumb=breadcrumb,
-        next_step=f"Call get_tool_schema(tool_names=['{tool}']) first.",
+        next_step=f"Call get_tool_schema(tool_names=['{_name(tool)}']) first.",
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from breadcrumbs.messages import ToolCall
+from breadcrumbs.messages import STRICT_JSON, ToolCall
 from breadcrumbs.turns import Turn
 
 EXCERPT_CHARS = 80
@@ -176,7 +176,7 @@ def _read_call(
         begin += 1
     try:
         # The JSON's own end counts: an argument may hold the closer as text.
-        value, end = _DECODER.raw_decode(text, begin)
+        value, end = STRICT_JSON.raw_decode(text, begin)
     except (ValueError, RecursionError) as error:
         end = text.find(form.closer, start)
         reason = "it was cut off" if end < 0 else f"its JSON is malformed ({_reason(error)})"
@@ -217,17 +217,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return error.msg
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return unique
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

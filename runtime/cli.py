@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from breadcrumbs import __version__
+from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.catalog_cli import catalog
 from breadcrumbs.errors import BreadcrumbsError
 
@@ -209,14 +210,14 @@ def chat(model: str, adapter: Path | None, catalogs: tuple[Path, ...]) -> None:
 @click.option("--model", default="smollm2-135m", show_default=True)
 @click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
 @click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
-@click.option("--journal", type=CONFIG, default=Path("approvals.sqlite"), show_default=True)
+@journal_option
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 def serve(
     model: str,
     adapter: Path | None,
     catalogs: tuple[Path, ...],
-    journal: Path,
+    journal: str,
     host: str,
     port: int,
 ) -> None:
@@ -224,6 +225,9 @@ def serve(
     from breadcrumbs.service import serve_model
 
     serve_model(model, adapter, list(catalogs) or None, journal, host, port)
+
+
+cli.add_command(approvals)
 
 
 @cli.group()

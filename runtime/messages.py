@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from breadcrumbs.errors import DataError
 
@@ -112,3 +112,23 @@ def messages_from_dicts(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
 def compact_json(value: Any) -> str:
     """JSON without spaces, keys in given order, non-ASCII kept: the form payloads travel in."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in unique:
+            raise ValueError(f"the key {key[:40]!r} stands twice in one object")
+        unique[key] = value
+    return unique
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+STRICT_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+"""Reads JSON that others wrote: a key that stands twice, NaN and Infinity are a `ValueError`.
+
+Python's own reader would keep the last of two values, so that one party sees another call.
+"""

@@ -6,13 +6,12 @@ use, `reasoning` and `reasoning_content`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from breadcrumbs.messages import Message, Role, ToolCall, compact_json
+from breadcrumbs.messages import STRICT_JSON, Message, Role, ToolCall, compact_json
 
 MAX_MESSAGES = 1000
 MAX_TOOLS = 128
@@ -74,6 +73,8 @@ class DecisionRequest(BaseModel):
 
     approve: bool
     reason: str = Field(default="", max_length=500)
+    challenge: str | None = Field(default=None, max_length=200)
+    """As it stands in the card; needed where the gateway has keys."""
 
 
 def messages_in(request: ChatRequest) -> list[Message]:
@@ -170,13 +171,9 @@ def _message(message: WireMessage, where: str) -> Message:
 
 def _arguments(call: WireCall, where: str) -> dict[str, Any]:
     try:
-        arguments = json.loads(call.function.arguments or "{}", parse_constant=_no_constant)
+        arguments = STRICT_JSON.decode(call.function.arguments or "{}")
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         raise RequestError("arguments must be the text of a JSON object", where)
     return arguments
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -7,11 +7,12 @@ Streams carry chunks and `: ping` comments only. Loading a model stays outside `
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from breadcrumbs import openai_wire as wire
 from breadcrumbs.completions import frames, whole
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.events import Event, Text, Think
+from breadcrumbs.gateway.approvals import ApprovalCard
 from breadcrumbs.gateway.gateway import Gateway, Principal
 from breadcrumbs.gateway.identity import SystemIds
 from breadcrumbs.http_border import guard
@@ -57,7 +59,7 @@ def create_app(
     settings: ServiceSettings = ServiceSettings(),
 ) -> FastAPI:
     """The service over a policy and a gateway; `policy` writes one turn at a time."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(gateway))
     service = _Service(name, SerialPolicy(policy), gateway, settings)
     guarded = [Depends(service.check_caller)]
     app.add_api_route("/v1/models", service.models, dependencies=guarded)
@@ -78,18 +80,33 @@ def create_app(
     return app
 
 
+def _lifespan(gateway: Gateway) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """The service runs what was approved elsewhere, and waits for its writes before it ends."""
+
+    @asynccontextmanager
+    async def live(app: FastAPI) -> AsyncGenerator[None, None]:
+        following = asyncio.create_task(gateway.writes.follow())
+        try:
+            yield
+        finally:
+            following.cancel()
+            await gateway.writes.drain()
+
+    return live
+
+
 def serve_model(
     model: str,
     adapter: Path | None,
     catalogs: Sequence[Path] | None,
-    journal: Path,
+    journal: str,
     host: str,
     port: int,
 ) -> None:
     """Load a model and answer until stopped.
 
     Raises:
-        ConfigError: another than a loopback host without API keys.
+        ConfigError: another than a loopback host without API keys, or bad approval keys.
         ModelError: the model or adapter cannot be loaded.
         CatalogError: a catalog is malformed.
         DataError: the journal cannot be opened.
@@ -174,19 +191,29 @@ class _Service:
         return await whole(head, items)
 
     def approvals(self) -> dict[str, Any]:
-        cards = [card.to_dict() for card in self.gateway.journal.pending()]
+        cards = [self._approval(card) for card in self.gateway.journal.pending()]
         return {"object": "list", "data": cards}
 
     def approval(self, approval_id: str) -> dict[str, Any]:
         card = self.gateway.journal.get(approval_id)
         if card is None:
             raise HTTPException(404, f"no approval {approval_id!r}")
-        return card.to_dict()
+        return self._approval(card)
+
+    def _approval(self, card: ApprovalCard) -> dict[str, Any]:
+        """The card, with the challenge that a decision must bring back."""
+        challenge = self.gateway.challenge(card)
+        return card.to_dict() if challenge is None else {**card.to_dict(), "challenge": challenge}
 
     async def decide(
         self, approval_id: str, body: wire.DecisionRequest, request: Request
     ) -> dict[str, Any]:
         self.approval(approval_id)
+        challenge = body.challenge
+        if self.gateway.keys is not None and not self.gateway.challenge_fits(
+            approval_id, challenge or ""
+        ):
+            raise HTTPException(403, "challenge: send the one that the card has now")
         return await self.gateway.decide(
             approval_id, approve=body.approve, by=self.check_caller(request), reason=body.reason
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -122,6 +123,50 @@ def probe_row_4k() -> dict[str, Any]:
     return row(statistics.median(ratios), "x", "the rest of the same forward")
 
 
+def approval_lifecycle() -> dict[str, Any]:
+    """One write held, approved, run and recorded, against the bare commits that takes."""
+    from breadcrumbs.gateway.approvals import ApprovalJournal
+    from breadcrumbs.gateway.catalog import load_catalog
+    from breadcrumbs.gateway.gateway import Gateway
+    from breadcrumbs.gateway.identity import SystemClock, SystemIds
+    from breadcrumbs.gateway.worlds import World, WorldExecutor
+
+    catalog, clock, ids, writes = load_catalog(), SystemClock(), SystemIds(), 50
+    tool = "open_support_ticket"
+
+    async def approve(gateway: Gateway) -> None:
+        session = gateway.session()
+        await session.call("get_tool_schema", {"tool_names": [tool]})
+        for number in range(writes):
+            ticket = {"subject": f"No. {number}", "description": "-", "client_id": "cl_5103"}
+            call = {"tool_name": tool, "arguments": ticket}
+            held = await session.call("execute_tool", call)
+            done = await gateway.decide(held["approval_id"], approve=True, by="bench")
+            assert done["status"] == "done", done
+
+    def commit(path: Path) -> None:
+        database = sqlite3.connect(path, isolation_level=None)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("CREATE TABLE bare (id INTEGER PRIMARY KEY, state TEXT, text TEXT)")
+        for number in range(writes):
+            database.execute("INSERT INTO bare VALUES (?, 'pending', ?)", (number, "x" * 400))
+            for state in ("approved", "executing", "done"):
+                database.execute("UPDATE bare SET state=? WHERE id=?", (state, number))
+        database.close()
+
+    ratios = []
+    with tempfile.TemporaryDirectory() as place:
+        for number in range(REPEATS):
+            journal = ApprovalJournal(Path(place) / f"journal{number}", clock, ids)
+            executor = WorldExecutor(World(catalog))
+            gateway = Gateway(catalog, executor, journal, clock=clock, ids=ids)
+            ours = seconds(lambda gateway=gateway: asyncio.run(approve(gateway)))
+            journal.close()
+            ratios.append(ours / seconds(lambda n=number: commit(Path(place) / f"bare{n}")))
+    return row(statistics.median(ratios), "x", "four bare SQLite commits (WAL, FULL)")
+
+
 def demo_minutes() -> dict[str, Any] | None:
     """Minutes of the last whole `make demo`, from its timings."""
     try:
@@ -145,6 +190,7 @@ def main() -> int:
     for measure in (
         cli_help_s,
         generate_vs_replay,
+        approval_lifecycle,
         probe_row_4k,
         eval_batched,
         train_rows,

@@ -1,6 +1,14 @@
 """A small catalog of its own, so that these tests do not hang on what ships."""
 
+import glob
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,3 +93,64 @@ def desk_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def desk(desk_file: Path) -> Catalog:
     return load_catalog([desk_file])
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """A real server of these tests alone, in a folder of its own, reached by its socket."""
+    found = shutil.which("initdb") or next(
+        iter(sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), reverse=True)), None
+    )
+    if found is None:
+        why = "no Postgres server here: apt-get install postgresql"
+        assert not os.environ.get("BREADCRUMBS_NEEDS_POSTGRES"), why
+        pytest.skip(why)
+    programs = Path(found).resolve().parent
+    folder = Path(tempfile.mkdtemp(prefix="breadcrumbs-pg-"))
+    # Postgres refuses to run as root; its package made a user for it.
+    other = {"user": "postgres", "group": "postgres", "extra_groups": []}
+    as_server: dict[str, Any] = other if os.getuid() == 0 else {}
+    if as_server:
+        shutil.chown(folder, "postgres", "postgres")
+
+    def run(program: str, *words: str) -> None:
+        command = [str(programs / program), "--pgdata", str(folder / "data"), *words]
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            **as_server,
+        )
+        assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+
+    run("initdb", "--username=postgres", "--auth=trust", "--no-sync", "--no-locale", "-E", "UTF8")
+    flags = f"-c listen_addresses= -c unix_socket_directories={folder} -c max_connections=50"
+    run("pg_ctl", "start", "--wait", "--silent", "--log", str(folder / "log"), "-o", flags)
+    try:
+        yield f"postgresql://postgres@/{{name}}?host={folder}"
+    finally:
+        run("pg_ctl", "stop", "--wait", "--silent", "--mode", "immediate")
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """An empty database."""
+    import psycopg
+
+    name = f"journal_{secrets.token_hex(8)}"
+    with psycopg.connect(postgres_server.format(name="postgres"), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}".encode())
+    return postgres_server.format(name=name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a journal may lie: every test that asks for it runs over both stores."""
+    if request.param == "sqlite":
+        return str(tmp_path / "journal.sqlite")
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -196,11 +196,12 @@ def test_an_approval_not_begun_in_time_does_not_begin(
 def test_denial_sticks_to_the_same_arguments(journal: ApprovalJournal, desk: Catalog) -> None:
     card = hold(journal, desk)
     journal.decide(card.id, approve=False, by="ann", reason="no budget")
-    refused = journal.denied("s1", "create_ticket", {"title": "x"})
-    assert refused is not None
-    assert refused.reason == "no budget"
-    assert journal.denied("s1", "create_ticket", {"title": "y"}) is None
-    assert journal.denied("s2", "create_ticket", {"title": "x"}) is None
+    refused = hold(journal, desk)
+    assert (refused.id, refused.state, refused.reason) == (card.id, "denied", "no budget")
+    assert hold(journal, desk, "y").state == "pending"
+    spec, same = desk.tools["create_ticket"], {"title": "x"}
+    for principal, session in (("bo", "s2"), ("cy", "s1")):
+        assert journal.hold(spec, same, principal=principal, session=session).state == "pending"
 
 
 @pytest.mark.parametrize(("point", "after"), [("approved", "approved"), ("claimed", "unknown")])
@@ -223,8 +224,10 @@ def test_kill_9_never_runs_twice(tmp_path: Path, desk: Catalog, point: str, afte
 
 def test_files_are_written_through(tmp_path: Path) -> None:
     journal = ApprovalJournal(tmp_path / "journal.db", SystemClock(), SystemIds())
-    assert journal._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert journal._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert journal._store.read("PRAGMA journal_mode") == [("wal",)]
+    assert journal._store.read("PRAGMA synchronous") == [(2,)]
+    assert journal._store.read("PRAGMA busy_timeout") == [(10_000,)]
+    assert (tmp_path / "journal.db").stat().st_mode & 0o777 == 0o600
     journal.close()
 
 

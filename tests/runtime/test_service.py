@@ -157,6 +157,23 @@ def test_a_denial_runs_nothing(serve: Serve, script: Any, gateway: SimulatedGate
     assert gateway.world.state_hash() == before
 
 
+def test_what_a_terminal_approves_is_run_by_the_service(
+    serve: Serve, script: Any, gateway: SimulatedGateway
+) -> None:
+    policy = Recorder(*script.prelude, script.execute, Turn("It waits."))
+    before = gateway.world.state_hash()
+    with client(serve(policy)) as api:
+        api.chat.completions.create(model="small-loop", messages=user(script.request))
+        journal = gateway.gateway.journal
+        (card,) = journal.pending()
+        assert journal.decide(card.id, approve=True, by="ann")
+        deadline = time.monotonic() + 20
+        while journal.rows()[0].state != "done":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert gateway.world.state_hash() != before
+
+
 def test_streaming_the_loop_hides_the_stall_and_shows_it_as_reasoning(
     serve: Serve, script: Any
 ) -> None:

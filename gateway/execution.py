@@ -1,0 +1,95 @@
+"""Runs approved writes: each once, with the stored arguments, to its end and into the journal.
+
+The claim is written before the effect. A write that has begun is never begun again: what a crash
+or a full disk leaves without a record is `unknown`, and a person looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from breadcrumbs.errors import DataError
+from breadcrumbs.gateway.approvals import ApprovalJournal
+from breadcrumbs.gateway.catalog import ToolSpec
+
+logger = logging.getLogger(__name__)
+Execute = Callable[[ToolSpec, Mapping[str, Any]], Awaitable[tuple[str, dict[str, Any]]]]
+
+idempotency_key: ContextVar[str | None] = ContextVar("idempotency_key", default=None)
+"""The approval's id while its write runs: what an executor may pass on to a tool that takes one."""
+
+TOOL_CHANGED = "the tool changed since this was held; nothing was run"
+
+
+class ApprovedWrites:
+    """The writes that one process runs."""
+
+    def __init__(
+        self,
+        journal: ApprovalJournal,
+        find: Callable[[str], ToolSpec | None],
+        execute: Execute,
+    ) -> None:
+        self._journal = journal
+        self._find = find
+        self._execute = execute
+        self._running: dict[asyncio.Task[None], str] = {}
+
+    async def run(self, approval_id: str) -> None:
+        """Run an approved row, if it still can be; a caller that goes away does not stop it.
+
+        Raises:
+            DataError: the journal cannot be read or written.
+        """
+        task = asyncio.create_task(self._run(approval_id))
+        self._running[task] = approval_id
+        task.add_done_callback(self._running.pop)
+        await asyncio.shield(task)
+
+    async def follow(self, every_s: float = 1.0) -> None:
+        """Until cancelled: carry out what was approved elsewhere, from a terminal or a page."""
+        while True:
+            try:
+                for card in self._journal.approved():
+                    spec = self._find(card.tool)
+                    # Another gateway on this journal may have the tool as it was approved.
+                    if spec is not None and spec.content_hash == card.tool_version:
+                        await self.run(card.id)
+            except DataError as error:
+                logger.warning("cannot follow the approvals: %s", error)
+            await asyncio.sleep(every_s)
+
+    async def drain(self, timeout_s: float = 10.0) -> int:
+        """Before the process ends: wait for what runs, then say of the rest that it is unknown.
+
+        Returns how many were left.
+        """
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout_s)
+        left = dict(self._running)
+        for task, approval_id in left.items():
+            reason = "the gateway was stopped while it ran"
+            self._journal.finish(approval_id, "unknown", {"reason": reason})
+            task.cancel()
+        return len(left)
+
+    async def _run(self, approval_id: str) -> None:
+        card = self._journal.get(approval_id)
+        if card is None or card.state != "approved":
+            return
+        spec = self._find(card.tool)
+        if spec is None or spec.content_hash != card.tool_version:
+            self._journal.void(approval_id, TOOL_CHANGED)
+            return
+        claimed = self._journal.claim(approval_id, spec.content_hash)
+        if claimed is None:
+            return
+        idempotency_key.set(approval_id)  # of this task's own context
+        status, details = await self._execute(spec, claimed.arguments)
+        outcome = details["result"] if status == "done" else {"reason": details["reason"]}
+        if not self._journal.finish(approval_id, status, outcome):
+            logger.warning("%s ended as %s after it was given up", approval_id, status)
