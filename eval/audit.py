@@ -69,9 +69,7 @@ def rendered(report: AuditReport) -> Iterator[RenderableType]:
     if report.runs:
         yield _table(report)
     for finding in report.findings:
-        yield Text.assemble(
-            ("✗ ", "red"), (finding.check, "bold"), " at ", (finding.where, "cyan")
-        )
+        yield Text.assemble(("✗ ", "red"), (finding.check, "bold"), " at ", (finding.where, "cyan"))
         yield Text(f"    {finding.finding}")
         yield Text(f"    mend: {finding.mend}", style="green")
     for note in report.notes:

@@ -31,7 +31,7 @@ _MARKER = re.compile(
     r"|\[/?(?:INST|TOOL_RESULTS|TOOL_CALLS|AVAILABLE_TOOLS)\]|<<SYS>>|<(?:start|end)_of_turn>"
 )
 _MEND_MISSING = (
-    "end the payload with \"next_step\": name the exact call and its required fields, say not to"
+    'end the payload with "next_step": name the exact call and its required fields, say not to'
     " ask for confirmation, and to ask only for a required value found nowhere"
 )
 _MEND_TEXT = "answer with one JSON object whose last key is next_step, data nested as data"

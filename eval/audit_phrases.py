@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from breadcrumbs.prompts import DECOUPLED
 
@@ -22,8 +23,8 @@ class Language:
     negation: re.Pattern[str]
     exempt: re.Pattern[str]
     mend: str
-    negation_follows: bool = False
-    """Whether the negation stands after the verb, as in Japanese."""
+    negation_stands: Literal["before", "within", "after"] = "before"
+    """Where a negation stands to the demand: German puts it after the verb, Japanese at the end."""
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -78,6 +79,7 @@ _DE = Language(
     ),
     "Handle über das Gateway; dort genehmigt ein Mensch Schreibzugriffe. Frage nur nach einem"
     " fehlenden Pflichtwert.",
+    negation_stands="within",
 )
 _FR = Language(
     "fr",
@@ -91,7 +93,7 @@ _FR = Language(
         r"\b(?:confirm\w*|vérifi\w*|valid\w*)\b[^.;]{0,40}\b(?:avec|auprès de) (?:l'utilisateur|"
         r"l'utilisatrice|le client|lui)",
     ),
-    _any(r"(?:\bn[e']\s*\w|\bjamais\b|\bsans\b|\bpas\b|\bau lieu de\b|\bplutôt que\b)"),
+    _any(r"(?:\bne\b|\bn'|\bjamais\b|\bsans\b|\bpas\b|\bau lieu de\b|\bplutôt que\b)"),
     _any(
         r"\b(?:passerelle|gateway)\b[^.;]{0,60}\b(?:demande|retient|gère|confirme|obtient)",
         r"\bdemand\w*\b[^.;]{0,20}\b(?:uniquement|seulement|que)\b[^.;]*\b(?:manqu|requis|obligatoire)",
@@ -182,12 +184,14 @@ _JA = Language(
         r"(?:前|まえ)に[^。]{0,25}(?:確認|尋ね|質問|聞い|問い合わせ)[^。]{0,20}",
         r"(?:まず|必ず|最初に)[^。]{0,25}(?:ユーザー|利用者|お客様)に[^。]{0,10}(?:確認|尋ね|聞)[^。]{0,20}",
     ),
-    _any(r"(?:求めない|得ない|待たない|求めず|待たず|しない|ないで|ずに|不要|必要はあり?ま?せ?ん?な?い?)"),
+    _any(
+        r"(?:求めない|得ない|待たない|求めず|待たず|しない|ないで|ずに|不要|必要はあり?ま?せ?ん?な?い?)"
+    ),
     _any(
         r"ゲートウェイ(?:が|で)[^。]{0,30}(?:承認|確認|保留)",
         r"(?:不足|足りない|必須)[^。]{0,25}(?:のみ|だけ|場合に限り)[^。]{0,15}(?:尋ね|質問|聞|確認)",
     ),
     "ゲートウェイを通して実行する。書き込みはそこで人が承認する。必須の値が不足するときだけ尋ねる。",
-    negation_follows=True,
+    negation_stands="after",
 )
 LANGUAGES: tuple[Language, ...] = (_EN, _DE, _FR, _ES, _IT, _PT, _ZH, _JA)

@@ -97,9 +97,8 @@ def _is_vetoed(language: Language, sentence: str, found: re.Match[str]) -> bool:
         return True
     if found.lastgroup == "twice":  # "never act without asking": the negation is the demand
         return False
-    clause = sentence[: found.start()]
-    if language.negation_follows:
-        clause = found.group(0) + sentence[found.end() :][:20]
-        return language.negation.search(clause) is not None
-    breaks = [b.end() for b in _BREAK.finditer(clause)]
-    return language.negation.search(clause[breaks[-1] if breaks else 0 :]) is not None
+    if language.negation_stands == "after":
+        return language.negation.search(sentence, found.start(), found.end() + 20) is not None
+    end = found.end() if language.negation_stands == "within" else found.start()
+    breaks = [b.end() for b in _BREAK.finditer(sentence[: found.start()])]
+    return language.negation.search(sentence, breaks[-1] if breaks else 0, end) is not None

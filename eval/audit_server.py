@@ -122,7 +122,9 @@ def audit_server(source: ServerSource, timeout_s: float = TIMEOUT_S) -> AuditRep
 
 def _unreachable(source: ServerSource, error: BaseException) -> DataError:
     how = "is the address an MCP endpoint?" if source.url else "does the command start one?"
-    return DataError(f"{source.name}: no MCP server answers: {error or type(error).__name__}; {how}")
+    return DataError(
+        f"{source.name}: no MCP server answers: {error or type(error).__name__}; {how}"
+    )
 
 
 def _first(error: BaseException) -> BaseException:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from breadcrumbs import __version__
+from breadcrumbs.cli_audit import audit
 from breadcrumbs.errors import BreadcrumbsError
 
 if TYPE_CHECKING:
@@ -239,6 +240,9 @@ def data_stats(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps(manifest, indent=2))
     else:
         _print_counts(_console(), manifest, folder)
+
+
+cli.add_command(audit)
 
 
 def main(arguments: list[str] | None = None) -> None:
