@@ -69,7 +69,7 @@ _DE = Language(
         r"\b(?:bestätigung|erlaubnis|zustimmung|genehmigung|freigabe|einwilligung)\b[^.;]{0,40}\b"
         r"(?:ein(?:holen|zuholen)?|abwarten|erfragen|erbitten|bitten|fragen)\b",
         r"\bfrag\w*\b[^.;]{0,60}\b(?:bevor|vorher|zuerst|zuvor)\b",
-        r"\b(?:bevor|ehe|vor jede[mr])\b[^.;]{0,80}\b(?:frag\w*|bestätig\w*|rückfrag\w*|nachfrag\w*)\b",
+        r"\b(?:bevor|ehe|vor jede[mr])\b[^.;]{0,80}\b(?:(?:rück|nach)?frag\w*|bestätig\w*)\b",
         r"\b(?:lass\w*|lassen)\b[^.;]{0,60}\bbestätigen\b",
     ),
     _any(r"\b(?:nicht|nie|niemals|keine?n?|ohne|statt|anstatt|vermeide\w*)\b"),
@@ -104,8 +104,8 @@ _FR = Language(
 _ES = Language(
     "es",
     _any(
-        r"(?P<twice>\b(?:nunca|no|nada|jamás)\b[^.;]*\b(?:sin|antes de|hasta que)\b[^.;]*(?:confirm|"
-        r"permiso|aproba|autoriz|preguntar|consent))",
+        r"(?P<twice>\b(?:nunca|no|nada|jamás)\b[^.;]*\b(?:sin|antes de|hasta que)\b[^.;]*"
+        r"(?:confirm|permiso|aproba|autoriz|preguntar|consent))",
         r"\b(?:pid[ae]\w*|pedir|solicit\w*|obt[eé]n\w*|obtener|esper\w*|requier\w*)\b[^.;]{0,50}\b"
         r"(?:confirmación|permiso|aprobación|autorización|consentimiento|confirmar|confirme)\b",
         r"\bpregunt\w*\b[^.;]{0,60}\bantes de\b",
@@ -123,8 +123,8 @@ _ES = Language(
 _IT = Language(
     "it",
     _any(
-        r"(?P<twice>\b(?:non|mai|nulla|niente)\b[^.;]*\b(?:senza|prima di|finché)\b[^.;]*(?:conferm|"
-        r"permesso|approva|autorizz|chiedere|consens))",
+        r"(?P<twice>\b(?:non|mai|nulla|niente)\b[^.;]*\b(?:senza|prima di|finché)\b[^.;]*"
+        r"(?:conferm|permesso|approva|autorizz|chiedere|consens))",
         r"\b(?:chied\w*|richied\w*|otten\w*|ottien\w*|attend\w*|aspett\w*)\b[^.;]{0,50}\b"
         r"(?:conferma|permesso|approvazione|autorizzazione|consenso|confermare)\b",
         r"\bchied\w*\b[^.;]{0,60}\bprima (?:di|che)\b",
@@ -142,8 +142,8 @@ _IT = Language(
 _PT = Language(
     "pt",
     _any(
-        r"(?P<twice>\b(?:não|nunca|nada|jamais)\b[^.;]*\b(?:sem|antes d[eo]|até que)\b[^.;]*(?:confirm|"
-        r"permiss|aprova|autoriz|perguntar|consent))",
+        r"(?P<twice>\b(?:não|nunca|nada|jamais)\b[^.;]*\b(?:sem|antes d[eo]|até que)\b[^.;]*"
+        r"(?:confirm|permiss|aprova|autoriz|perguntar|consent))",
         r"\b(?:peç\w*|pedir|pede|solicit\w*|obten\w*|obtém|aguard\w*|esper\w*)\b[^.;]{0,50}\b"
         r"(?:confirmação|permissão|aprovação|autorização|consentimento|confirmar|confirme)",
         r"\bpergunt\w*\b[^.;]{0,60}\bantes d[eao]\b",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,4 +98,4 @@ def _finish(reports: list[AuditReport], as_json: bool) -> None:
             for piece in rendered(report):
                 console.print(piece)
     if any(report.findings for report in reports):
-        raise click.exceptions.Exit(FINDINGS)
+        sys.exit(FINDINGS)
