@@ -43,6 +43,7 @@ _MEND_QUESTION = (
 )
 _MEND_ENDS = "bound the nudges (two are enough) and never reset the counter at its cap"
 _MEND_TOOLS = "offer the agent's tools in the `tools` field of /v1/chat/completions"
+_MEND_SCHEMA = "let the agent answer the model's discovery calls and ask it again"
 _MEND_ADDRESS = (
     "let the agent read OPENAI_BASE_URL and OPENAI_API_KEY, and use the chat completions API"
 )
@@ -96,7 +97,10 @@ def judge(run: Run, outcome: Outcome | None) -> list[Finding]:
     if run.requests > MAX_REQUESTS or (outcome is not None and not outcome.ended):
         text = f"the agent does not end: {run.requests} requests"
         return [Finding("loop", where, text, _MEND_ENDS)]
-    if not run.said or run.unjudged:
+    if not run.said:
+        text = "the agent ended before the model could stall, so its loop was not seen"
+        return [Finding("loop", where, text, _MEND_SCHEMA)]
+    if run.unjudged:
         return []
     if run.name == QUESTION:
         if run.retries == 0:
@@ -119,10 +123,10 @@ def _report(subject: str, model: AuditModel, outcomes: dict[str, Outcome]) -> Au
         rows.append(_row(run, outcome))
         if run.unjudged:
             notes.append(f"run {run.name} proves nothing: {run.unjudged}")
-        elif run.tools_offered and not run.said:
-            notes.append(f"run {run.name} ended before the model had its say")
         if outcome is not None and outcome.status not in (0, None):
             notes.append(f"run {run.name}: status {outcome.status}: {outcome.last_line[:160]}")
+    if finisher := next((run.finisher for run in model.runs if run.finisher), ""):
+        notes.append(f"the agent has {finisher} to end with; stalls and the question were text")
     left = RUNS[len(model.runs) :]
     if left:
         notes.append(f"not run: {', '.join(left)}")

@@ -7,6 +7,7 @@ nudged, it says that it stops.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import time
@@ -33,7 +34,6 @@ from breadcrumbs.eval.audit_discovery import (
     stage_of,
     tool_names_in,
 )
-from breadcrumbs.eval.audit_payloads import payload_of_text
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
 from breadcrumbs.gateway.identity import SystemIds
 from breadcrumbs.http_border import guard
@@ -65,6 +65,10 @@ class Run:
     """Requests with tools that came after it."""
     unjudged: str = ""
     """Why the run proves nothing, where it does not."""
+    finisher: str = ""
+    """The tool by which the agent's model is to speak to the user, where it has one."""
+    asked: set[Stage] = field(default_factory=set)
+    """Discovery steps taken; some agents do not show a model the calls it made."""
     last: list[Message] = field(default_factory=list)
 
 
@@ -113,10 +117,12 @@ class AuditModel:
         if not functions:  # a title, a summary: not the loop
             return Turn(GIVEN_UP)
         run.tools_offered = max(run.tools_offered, len(functions))
+        names = [str(function.get("name")) for function in functions]
+        run.finisher = next((name for name in names if _FINISHERS.match(name)), "")
         if run.said:
             run.retries += 1
             return self._after_nudge(run, messages, functions)
-        call = _discovery_call(messages, functions)
+        call = _discovery_call(run, messages, functions)
         return Turn("", (call,)) if call else self._stalled(run, messages, functions)
 
     def _is_fresh(self, messages: list[Message]) -> bool:
@@ -129,7 +135,7 @@ class AuditModel:
         if run.name == FOREVER:
             return self._stalled(run, messages, functions)
         for function in functions:
-            if _FINISHERS.match(str(function.get("name"))):
+            if run.finisher and function.get("name") == run.finisher:
                 arguments = arguments_for(_parameters(function), GIVEN_UP, [GIVEN_UP])
                 return Turn("", (_call(function, arguments),))
         return Turn(GIVEN_UP)
@@ -137,7 +143,7 @@ class AuditModel:
     def _stalled(
         self, run: Run, messages: list[Message], functions: Sequence[Mapping[str, Any]]
     ) -> Turn:
-        said = " ".join(m.content for m in messages if m.role == "user")
+        said = next((m.content for m in messages if m.role == "user"), "")
         found = _disclosed(messages, functions)
         parameters = parameters_of(found.schema)
         given = [p.name for p in parameters if is_given(p, said, parameters)]
@@ -213,19 +219,19 @@ async def _frames(head: Mapping[str, Any], turn: Turn) -> AsyncIterator[ServerSe
 
 
 def _discovery_call(
-    messages: Sequence[Message], functions: Sequence[Mapping[str, Any]]
+    run: Run, messages: Sequence[Message], functions: Sequence[Mapping[str, Any]]
 ) -> ToolCall | None:
     """The next discovery step that was not taken yet: the search, then the schema."""
-    called = {stage_of(call.name) for message in messages for call in message.tool_calls}
     stages: tuple[Stage, ...] = ("search", "schema")
     for stage in stages:
-        if stage in called:
+        if stage in run.asked:
             continue
         for function in functions:
             if stage_of(str(function.get("name"))) != stage:
                 continue
+            run.asked.add(stage)
             names = [name for value in _answers(messages) for name in tool_names_in(value)]
-            query = next((m.content for m in reversed(messages) if m.role == "user"), "")[:200]
+            query = next((m.content for m in messages if m.role == "user"), "")[:200]
             return _call(function, arguments_for(_parameters(function), query, names[:1]))
     return None
 
@@ -235,9 +241,20 @@ def _call(function: Mapping[str, Any], arguments: Mapping[str, Any]) -> ToolCall
 
 
 def _answers(messages: Sequence[Message]) -> list[Any]:
-    """The tools' answers, the newest first, as far as they are JSON objects or lists."""
-    texts = [message.content for message in reversed(messages) if message.role == "tool"]
-    return [payload_of_text("", text).body for text in texts]
+    """The tools' answers that hold a JSON object, the newest first.
+
+    Some agents pass them as user messages with words around, so those are looked into too.
+    """
+    found = []
+    for message in reversed(messages):
+        if message.role not in ("tool", "user"):
+            continue
+        start = message.content.find("{")
+        try:
+            found.append(json.JSONDecoder().raw_decode(message.content, max(start, 0))[0])
+        except (ValueError, RecursionError):
+            continue
+    return found
 
 
 def _parameters(function: Mapping[str, Any]) -> Mapping[str, Any]:
