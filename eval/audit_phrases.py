@@ -34,14 +34,14 @@ def _any(*patterns: str) -> re.Pattern[str]:
 _EN = Language(
     "en",
     _any(
-        r"(?P<twice>\b(?:never|do not|don't|must not|not|cannot|avoid)\b[^.;]*\b(?:without|until|"
-        r"unless)\b[^.;]*\b(?:ask|confirm|permission|approv|consent|go-ahead|agree|ok\b))",
+        r"(?P<twice>\b(?:never|do not|don't|must not|not|cannot|avoid)\b[^.;]{0,100}\b(?:without|until|"
+        r"unless)\b[^.;]{0,100}\b(?:ask|confirm|permission|approv|consent|go-ahead|agree|ok\b))",
         r"\b(?:ask|asking|request|obtain|get|seek|require|secure)\b[^.;]{0,40}\b(?:confirmation|"
         r"permission|approval|consent|go-ahead|authori[sz]ation|sign-off)\b",
         r"\b(?:confirm|double-check|verify|check|clear)\b[^.;]{0,40}\b(?:with|from) (?:the |your )?"
         r"(?:user|customer|human|person|them|operator)\b",
         r"\bask\b[^.;]{0,40}\b(?:before|prior to|first)\b",
-        r"\bask\b[^.;]{0,30}\b(?:if|whether) (?:you|they|it|the user|to)\b[^.;]*\b(?:proceed|"
+        r"\bask\b[^.;]{0,30}\b(?:if|whether) (?:you|they|it|the user|to)\b[^.;]{0,100}\b(?:proceed|"
         r"continue|go ahead|should|may|ok|okay|want)",
         r"\b(?:confirm|confirmation)\b[^.;]{0,40}\b(?:before|prior to)\b",
         r"\bbefore\b[^.;]{0,60},? (?:always |first |please |you must )*(?:ask|confirm)\b",
@@ -55,14 +55,14 @@ _EN = Language(
     _any(r"\b(?:do not|don't|never|no need|without|not|avoid|instead of|rather than|stop)\b"),
     _any(
         r"\bgateway\b[^.;]{0,40}\b(?:asks?|holds?|handles?|confirms?|requests?|gets?|will|waits?)",
-        r"\b(?:ask only|only ask)\b[^.;]*\b(?:missing|not given|found nowhere|required)\b",
+        r"\b(?:ask only|only ask)\b[^.;]{0,100}\b(?:missing|not given|found nowhere|required)\b",
     ),
     DECOUPLED[0],
 )
 _DE = Language(
     "de",
     _any(
-        r"(?P<twice>\b(?:nie|niemals|nicht|nichts|keine?n?)\b[^.;]*\b(?:ohne|bevor|ehe)\b[^.;]*"
+        r"(?P<twice>\b(?:nie|niemals|nicht|nichts|keine?n?)\b[^.;]{0,100}\b(?:ohne|bevor|ehe)\b[^.;]{0,100}"
         r"(?:zustimm|bestätig|erlaubnis|genehmig|rückfrage|freigabe|einwillig|zu fragen))",
         r"\b(?:frag\w*|bitte\w*|hol\w*|erbitte\w*|einholen|verlang\w*|warte\w*)\b[^.;]{0,60}\b"
         r"(?:bestätigung|erlaubnis|zustimmung|genehmigung|freigabe|einwilligung|einverständnis)",
@@ -75,7 +75,7 @@ _DE = Language(
     _any(r"\b(?:nicht|nie|niemals|keine?n?|ohne|statt|anstatt|vermeide\w*)\b"),
     _any(
         r"\bgateway\b[^.;]{0,60}\b(?:fragt|hält|holt|bestätigt|erledigt)",
-        r"\bfrag\w*\b[^.;]{0,10}\bnur\b[^.;]*\b(?:fehl|pflicht)",
+        r"\bfrag\w*\b[^.;]{0,10}\bnur\b[^.;]{0,100}\b(?:fehl|pflicht)",
     ),
     "Handle über das Gateway; dort genehmigt ein Mensch Schreibzugriffe. Frage nur nach einem"
     " fehlenden Pflichtwert.",
@@ -84,7 +84,7 @@ _DE = Language(
 _FR = Language(
     "fr",
     _any(
-        r"(?P<twice>\b(?:jamais|rien|pas|aucune?)\b[^.;]*\b(?:sans|avant)\b[^.;]*(?:confirm|accord|"
+        r"(?P<twice>\b(?:jamais|rien|pas|aucune?)\b[^.;]{0,100}\b(?:sans|avant)\b[^.;]{0,100}(?:confirm|accord|"
         r"autoris|permission|approb|demander))",
         r"\b(?:demand\w*|obten\w*|obtien\w*|sollicit\w*|attend\w*|requér\w*)\b[^.;]{0,50}\b"
         r"(?:confirmation|autorisation|permission|accord|approbation|consentement|validation)\b",
@@ -96,7 +96,7 @@ _FR = Language(
     _any(r"(?:\bne\b|\bn'|\bjamais\b|\bsans\b|\bpas\b|\bau lieu de\b|\bplutôt que\b)"),
     _any(
         r"\b(?:passerelle|gateway)\b[^.;]{0,60}\b(?:demande|retient|gère|confirme|obtient)",
-        r"\bdemand\w*\b[^.;]{0,20}\b(?:uniquement|seulement|que)\b[^.;]*\b(?:manqu|requis|obligatoire)",
+        r"\bdemand\w*\b[^.;]{0,20}\b(?:uniquement|seulement|que)\b[^.;]{0,100}\b(?:manqu|requis|obligatoire)",
     ),
     "Agis par la passerelle ; une personne y approuve les écritures. Ne demande qu'une valeur"
     " obligatoire manquante.",
@@ -104,7 +104,7 @@ _FR = Language(
 _ES = Language(
     "es",
     _any(
-        r"(?P<twice>\b(?:nunca|no|nada|jamás)\b[^.;]*\b(?:sin|antes de|hasta que)\b[^.;]*"
+        r"(?P<twice>\b(?:nunca|no|nada|jamás)\b[^.;]{0,100}\b(?:sin|antes de|hasta que)\b[^.;]{0,100}"
         r"(?:confirm|permiso|aproba|autoriz|preguntar|consent))",
         r"\b(?:pid[ae]\w*|pedir|solicit\w*|obt[eé]n\w*|obtener|esper\w*|requier\w*)\b[^.;]{0,50}\b"
         r"(?:confirmación|permiso|aprobación|autorización|consentimiento|confirmar|confirme)\b",
@@ -115,7 +115,7 @@ _ES = Language(
     _any(r"\b(?:no|nunca|jamás|sin|en lugar de|en vez de|evit\w*)\b"),
     _any(
         r"\b(?:pasarela|gateway)\b[^.;]{0,60}\b(?:pide|retiene|gestiona|confirma|solicita)",
-        r"\b(?:pregunt|pid)\w*\b[^.;]{0,20}\b(?:solo|sólo|únicamente)\b[^.;]*\b(?:falt|obligatori|requerid)",
+        r"\b(?:pregunt|pid)\w*\b[^.;]{0,20}\b(?:solo|sólo|únicamente)\b[^.;]{0,100}\b(?:falt|obligatori|requerid)",
     ),
     "Actúa por la pasarela; allí una persona aprueba las escrituras. Pregunta solo por un valor"
     " obligatorio que falte.",
@@ -123,7 +123,7 @@ _ES = Language(
 _IT = Language(
     "it",
     _any(
-        r"(?P<twice>\b(?:non|mai|nulla|niente)\b[^.;]*\b(?:senza|prima di|finché)\b[^.;]*"
+        r"(?P<twice>\b(?:non|mai|nulla|niente)\b[^.;]{0,100}\b(?:senza|prima di|finché)\b[^.;]{0,100}"
         r"(?:conferm|permesso|approva|autorizz|chiedere|consens))",
         r"\b(?:chied\w*|richied\w*|otten\w*|ottien\w*|attend\w*|aspett\w*)\b[^.;]{0,50}\b"
         r"(?:conferma|permesso|approvazione|autorizzazione|consenso|confermare)\b",
@@ -134,7 +134,7 @@ _IT = Language(
     _any(r"\b(?:non|mai|senza|invece di|anziché|evita\w*)\b"),
     _any(
         r"\bgateway\b[^.;]{0,60}\b(?:chiede|trattiene|gestisce|conferma|richiede)",
-        r"\bchied\w*\b[^.;]{0,20}\b(?:solo|soltanto)\b[^.;]*\b(?:manc|obbligatori|richiest)",
+        r"\bchied\w*\b[^.;]{0,20}\b(?:solo|soltanto)\b[^.;]{0,100}\b(?:manc|obbligatori|richiest)",
     ),
     "Agisci tramite il gateway; lì una persona approva le scritture. Chiedi solo un valore"
     " obbligatorio mancante.",
@@ -142,7 +142,7 @@ _IT = Language(
 _PT = Language(
     "pt",
     _any(
-        r"(?P<twice>\b(?:não|nunca|nada|jamais)\b[^.;]*\b(?:sem|antes d[eo]|até que)\b[^.;]*"
+        r"(?P<twice>\b(?:não|nunca|nada|jamais)\b[^.;]{0,100}\b(?:sem|antes d[eo]|até que)\b[^.;]{0,100}"
         r"(?:confirm|permiss|aprova|autoriz|perguntar|consent))",
         r"\b(?:peç\w*|pedir|pede|solicit\w*|obten\w*|obtém|aguard\w*|esper\w*)\b[^.;]{0,50}\b"
         r"(?:confirmação|permissão|aprovação|autorização|consentimento|confirmar|confirme)",
@@ -153,7 +153,7 @@ _PT = Language(
     _any(r"\b(?:não|nunca|jamais|sem|em vez de|ao invés de|evit\w*)\b"),
     _any(
         r"\bgateway\b[^.;]{0,60}\b(?:pede|retém|trata|confirma|solicita)",
-        r"\b(?:pergunt|peç)\w*\b[^.;]{0,20}\b(?:só|somente|apenas)\b[^.;]*\b(?:falt|obrigatóri)",
+        r"\b(?:pergunt|peç)\w*\b[^.;]{0,20}\b(?:só|somente|apenas)\b[^.;]{0,100}\b(?:falt|obrigatóri)",
     ),
     "Aja pelo gateway; lá uma pessoa aprova as escritas. Pergunte apenas por um valor obrigatório"
     " em falta.",
@@ -171,7 +171,7 @@ _ZH = Language(
     _any(r"(?:不要|无需|不必|请勿|切勿|不用|别|不得|不需要)"),
     _any(
         r"网关[^。；]{0,20}(?:审批|确认|批准|暂停|处理|负责)",
-        r"(?:只|仅)[^。；]{0,10}(?:询问|问)[^。；]*(?:缺少|缺失|必填)",
+        r"(?:只|仅)[^。；]{0,10}(?:询问|问)[^。；]{0,100}(?:缺少|缺失|必填)",
     ),
     "通过网关执行；写操作由人在网关批准。只有缺少必填值时才询问。",
 )
