@@ -104,8 +104,8 @@ _FR = Language(
 _ES = Language(
     "es",
     _any(
-        r"(?P<twice>\b(?:nunca|no|nada|jamás)\b[^.;]{0,100}\b(?:sin|antes de|hasta que)\b[^.;]{0,100}"
-        r"(?:confirm|permiso|aproba|autoriz|preguntar|consent))",
+        r"(?P<twice>\b(?:nunca|no|nada|jamás)\b[^.;]{0,100}\b(?:sin|antes de|hasta que)\b"
+        r"[^.;]{0,100}(?:confirm|permiso|aproba|autoriz|preguntar|consent))",
         r"\b(?:pid[ae]\w*|pedir|solicit\w*|obt[eé]n\w*|obtener|esper\w*|requier\w*)\b[^.;]{0,50}\b"
         r"(?:confirmación|permiso|aprobación|autorización|consentimiento|confirmar|confirme)\b",
         r"\bpregunt\w*\b[^.;]{0,60}\bantes de\b",
@@ -123,8 +123,8 @@ _ES = Language(
 _IT = Language(
     "it",
     _any(
-        r"(?P<twice>\b(?:non|mai|nulla|niente)\b[^.;]{0,100}\b(?:senza|prima di|finché)\b[^.;]{0,100}"
-        r"(?:conferm|permesso|approva|autorizz|chiedere|consens))",
+        r"(?P<twice>\b(?:non|mai|nulla|niente)\b[^.;]{0,100}\b(?:senza|prima di|finché)\b"
+        r"[^.;]{0,100}(?:conferm|permesso|approva|autorizz|chiedere|consens))",
         r"\b(?:chied\w*|richied\w*|otten\w*|ottien\w*|attend\w*|aspett\w*)\b[^.;]{0,50}\b"
         r"(?:conferma|permesso|approvazione|autorizzazione|consenso|confermare)\b",
         r"\bchied\w*\b[^.;]{0,60}\bprima (?:di|che)\b",
@@ -142,8 +142,8 @@ _IT = Language(
 _PT = Language(
     "pt",
     _any(
-        r"(?P<twice>\b(?:não|nunca|nada|jamais)\b[^.;]{0,100}\b(?:sem|antes d[eo]|até que)\b[^.;]{0,100}"
-        r"(?:confirm|permiss|aprova|autoriz|perguntar|consent))",
+        r"(?P<twice>\b(?:não|nunca|nada|jamais)\b[^.;]{0,100}\b(?:sem|antes d[eo]|até que)\b"
+        r"[^.;]{0,100}(?:confirm|permiss|aprova|autoriz|perguntar|consent))",
         r"\b(?:peç\w*|pedir|pede|solicit\w*|obten\w*|obtém|aguard\w*|esper\w*)\b[^.;]{0,50}\b"
         r"(?:confirmação|permissão|aprovação|autorização|consentimento|confirmar|confirme)",
         r"\bpergunt\w*\b[^.;]{0,60}\bantes d[eao]\b",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import urllib.request
@@ -209,13 +208,13 @@ def test_statuses_and_json_of_the_command(
     assert status_of("prompt", str(tmp_path / "none.txt")) == 2
     assert status_of("server", "nowhere-to-be-found") == 2
     assert status_of("loop", "--port", "99999") == 2
+    capsys.readouterr()
     assert status_of("loop", "--json", "--", sys.executable, AGENT, "plain") == 1
-    assert "runs" in json.loads(capsys.readouterr().out[-20_000:].strip().partition("\n\n")[0])
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == len(RUNS)
 
 
 def test_every_stall_that_is_said_is_one_to_the_radar() -> None:
     """The texts come from the scripted staller; a radar that sees the schema names each."""
-    assert os.environ.get("OPENAI_BASE_URL") != "", "nothing here reads it"
     schema = {
         "type": "object",
         "properties": {
