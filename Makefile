@@ -7,16 +7,19 @@ SOURCES := $(shell find runtime gateway data_gen train eval configs -type f -not
 export HF_HUB_DISABLE_TELEMETRY := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test check bench install help clean
+.PHONY: demo test audit-trial check bench install help clean
 
 help: ## what each target does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 demo: install ## the whole idea on a real model, about 45 minutes on two cores
 	$(BIN)/breadcrumbs demo
 
 test: install ## every test, under ten minutes
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+audit-trial: install ## the audit on public MCP servers and agent frameworks, two minutes
+	$(BIN)/python -m pytest -m audit_trial tests/eval/test_audit_trial.py
 
 check: install ## format, lint, types, import layers
 	$(BIN)/ruff format --check .

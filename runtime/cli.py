@@ -16,6 +16,7 @@ import click
 
 from breadcrumbs import __version__
 from breadcrumbs.approvals_cli import approvals, journal_option
+from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog
 from breadcrumbs.errors import BreadcrumbsError
 
@@ -247,6 +248,9 @@ def data_stats(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps(manifest, indent=2))
     else:
         _print_counts(_console(), manifest, folder)
+
+
+cli.add_command(audit)
 
 
 def main(arguments: list[str] | None = None) -> None:
