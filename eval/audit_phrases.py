@@ -34,8 +34,8 @@ def _any(*patterns: str) -> re.Pattern[str]:
 _EN = Language(
     "en",
     _any(
-        r"(?P<twice>\b(?:never|do not|don't|must not|not|cannot|avoid)\b[^.;]{0,100}\b(?:without|until|"
-        r"unless)\b[^.;]{0,100}\b(?:ask|confirm|permission|approv|consent|go-ahead|agree|ok\b))",
+        r"(?P<twice>\b(?:never|do not|don't|must not|not|cannot|avoid)\b[^.;]{0,100}"
+        r"\b(?:without|until|unless)\b[^.;]{0,100}\b(?:ask|confirm|permission|approv|consent|go-ahead|agree|ok\b))",
         r"\b(?:ask|asking|request|obtain|get|seek|require|secure)\b[^.;]{0,40}\b(?:confirmation|"
         r"permission|approval|consent|go-ahead|authori[sz]ation|sign-off)\b",
         r"\b(?:confirm|double-check|verify|check|clear)\b[^.;]{0,40}\b(?:with|from) (?:the |your )?"

@@ -129,7 +129,8 @@ class TextStream:
         return turn.text[self._sent :], turn
 
     def _visible(self) -> str:
-        raw = self._raw
+        raw, stopped, _ = self._raw.partition(self._form.stop_text)  # ends a thought as well
+        self._closed = bool(stopped)
         if self._thinking is None:
             start = raw.lstrip()
             if THINK_OPENER.startswith(start[: len(THINK_OPENER)]) and len(start) < len(
@@ -141,10 +142,8 @@ class TextStream:
             _, closed, raw = raw.partition(THINK_CLOSER)
             if not closed:
                 return ""
-        for mark in (self._form.stop_text, self._form.opener):
-            before, found, _ = raw.partition(mark)
-            self._closed = self._closed or bool(found)
-            raw = before
+        raw, called, _ = raw.partition(self._form.opener)
+        self._closed = self._closed or bool(called)
         if not self._closed:
             raw = _without_beginning(raw, (self._form.opener, self._form.stop_text))
         return raw.strip()

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from breadcrumbs.call_format import (
@@ -54,6 +54,7 @@ MARKS = [*PIECES, "<think>", "</think>", "<", "Hello é ", GOOD, "<|im_end|>", "
 
 
 @given(st.lists(st.sampled_from(MARKS), max_size=12))
+@example(["<think>", "<|im_end|>", "</think>", "</tool_call>"])  # the turn ends inside the thought
 def test_no_mixture_of_marks_raises_and_streaming_shows_the_same_text(pieces: list[str]) -> None:
     text = "".join(pieces)
     turn = parse_turn(text)
