@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Container, Sequence
-from typing import Any
+from collections.abc import Container, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+
+if TYPE_CHECKING:
+    import numpy as np
 
 RELEVANCE_FLOOR = 0.35
 """Hits below this share of the best hit's score are noise and are not shown."""
@@ -30,9 +34,8 @@ class ToolIndex:
     def __init__(self, catalog: Catalog) -> None:
         self._specs = [catalog.tools[name] for name in catalog.names()]
         documents = [_document(spec) for spec in self._specs]
-        self._words = [set(document) for document in documents]
         self._index: Any = None
-        if self._specs:
+        if any(documents):
             import bm25s  # brings numpy
 
             # It sets its own logger to DEBUG, which would talk over ours.
@@ -53,22 +56,38 @@ class ToolIndex:
         A tool that is `hidden`, or closed to the roles, leaves no trace: relevance is measured
         against the best tool that may be shown.
         """
+        hits: list[ToolSpec] = []
+        floor = 0.0
+        for score, spec in self._ranked(query) if limit > 0 else ():
+            if score < floor or len(hits) == limit:
+                break
+            if spec.name not in hidden and spec.open_to(roles):
+                floor = floor or RELEVANCE_FLOOR * score
+                hits.append(spec)
+        return hits
+
+    def _ranked(self, query: str) -> Iterator[tuple[float, ToolSpec]]:
+        """Every tool that holds enough of the query's words, with its score, best first."""
         asked = set(stems(query))
-        known = [word for word in sorted(asked) if self._index and word in self._index.vocab_dict]
-        if not known or limit < 1:
-            return []
-        scores = self._index.get_scores(known)
-        scored = [
-            (float(scores[place]), spec)
-            for place, spec in enumerate(self._specs)
-            if scores[place] > 0
-            and len(asked & self._words[place]) >= MIN_QUERY_SHARE * len(asked)
-            and spec.name not in hidden
-            and spec.open_to(roles)
-        ]
-        floor = RELEVANCE_FLOOR * max((score for score, _ in scored), default=0.0)
-        ranked = sorted(scored, key=lambda hit: (-hit[0], hit[1].name))
-        return [spec for score, spec in ranked if score >= floor][:limit]
+        vocabulary = self._index.vocab_dict if self._index else {}
+        # Scores are sums of floats: in sorted order, so that they are the same in every process.
+        words = [vocabulary[word] for word in sorted(asked) if word in vocabulary]
+        if not words:
+            return
+        scores = self._index.get_scores_from_ids(words)
+        places = (self._held(words) >= MIN_QUERY_SHARE * len(asked)).nonzero()[0]
+        # Places are in order of name; a stable sort leaves equal scores so.
+        best_first = places[(-scores[places]).argsort(kind="stable")]
+        for place in best_first:
+            yield float(scores[place]), self._specs[place]
+
+    def _held(self, words: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """How many of the words each tool holds; a word lists each of its tools once."""
+        import numpy as np
+
+        starts, tools = self._index.scores["indptr"], self._index.scores["indices"]
+        lists = [tools[starts[word] : starts[word + 1]] for word in words]
+        return np.bincount(np.concatenate(lists), minlength=len(self._specs))
 
 
 _INDEXES: WeakKeyDictionary[Catalog, ToolIndex] = WeakKeyDictionary()
@@ -87,6 +106,7 @@ def stems(text: str) -> list[str]:
     return [_stem(word) for word in _WORD.findall(text.lower()) if word not in STOPWORDS]
 
 
+@lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
