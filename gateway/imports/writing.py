@@ -14,7 +14,7 @@ from breadcrumbs.gateway.catalog import Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import domain_name
 
 _HEADER = (
-    "# Written by breadcrumbs catalog import. Set each tool's risk: read, write or destructive.\n"
+    "# Written by breadcrumbs catalog. Set each tool's risk: read, write or destructive.\n"
 )
 _WIDTH = 100
 
