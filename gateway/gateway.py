@@ -19,7 +19,7 @@ from breadcrumbs.gateway.approvals import DEFAULT_TTL_S, FINAL, ApprovalCard, Ap
 from breadcrumbs.gateway.arguments import FieldError, check_arguments, find_unfit
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
-from breadcrumbs.gateway.search import index_of
+from breadcrumbs.gateway.search import Embed, index_of
 from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
 from breadcrumbs.messages import compact_json
 
@@ -115,6 +115,7 @@ class Gateway:
         clock: Clock,
         ids: Ids,
         settings: GatewaySettings = GatewaySettings(),
+        embed: Embed | None = None,
     ) -> None:
         self.catalog = catalog
         self.executor = executor
@@ -122,7 +123,7 @@ class Gateway:
         self.clock = clock
         self.ids = ids
         self.settings = settings
-        self.index = index_of(catalog)
+        self.index = index_of(catalog, embed)
         self._hidden = frozenset(catalog.whole.tools if catalog.whole else ()) - set(catalog.tools)
         self._running: set[asyncio.Task[None]] = set()
 

@@ -1,6 +1,7 @@
 """How often search finds the right tool: recall@1 and @5 with 95 % intervals (Wilson).
 
-    python scripts/search_recall.py [--json] [--bfcl FOLDER --distractors SOURCE ...]
+    python scripts/search_recall.py [--json] [--encoder FOLDER]
+        [--bfcl FOLDER --distractors SOURCE ...]
 
 Own catalog: tests/gateway/search_requests.jsonl, three requests a tool, written after the tools'
 names and descriptions only, in other words than theirs, by somebody who had not seen a keyword.
@@ -54,12 +55,12 @@ def bfcl_cases(folder: Path) -> list[Case]:
     return cases
 
 
-def measure(tools: Any, cases: Sequence[Case]) -> dict[str, Any]:
+def measure(tools: Any, cases: Sequence[Case], embed: Any = None) -> dict[str, Any]:
     """Recall at each depth, as estimates, over the cases."""
     from breadcrumbs.eval.intervals import rate
     from breadcrumbs.gateway.search import ToolIndex
 
-    index = ToolIndex(tools)
+    index = ToolIndex(tools, embed)
     hits = [[spec.name for spec in index.search(case.request, max(DEPTHS))] for case in cases]
     found: dict[str, Any] = {"tools": len(tools.tools)}
     for depth in DEPTHS:
@@ -85,18 +86,21 @@ def main() -> None:
     """Measure, and print a table or JSON."""
     from breadcrumbs.gateway.catalog import Catalog, load_catalog
     from breadcrumbs.gateway.imports.importing import import_sources
+    from breadcrumbs.gateway.sentence_encoder import SentenceEncoder
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--bfcl", type=Path, help="folder of BFCL's multi-turn sets")
     parser.add_argument("--distractors", type=Path, nargs="*", default=[], help="more tools")
+    parser.add_argument("--encoder", type=Path, help="folder of a sentence encoder, to fuse with")
     options = parser.parse_args()
-    results = {"own": measure(load_catalog(), own_cases())}
+    embed = None if options.encoder is None else SentenceEncoder(options.encoder)
+    results = {"own": measure(load_catalog(), own_cases(), embed)}
     if options.bfcl is not None:
         for name, others in (("bfcl", []), ("bfcl among others", options.distractors)):
             report = import_sources([options.bfcl / "multi_turn_func_doc", *others])
             tools = Catalog({tool.spec.name: tool.spec for tool in report.tools})
-            results[name] = measure(tools, bfcl_cases(options.bfcl))
+            results[name] = measure(tools, bfcl_cases(options.bfcl), embed)
     if options.json:
         print(json.dumps(results, indent=2))
         return
