@@ -55,6 +55,21 @@ def bfcl_cases(folder: Path) -> list[Case]:
     return cases
 
 
+def strays(folder: Path) -> list[str]:
+    """BFCL's questions that fit none of the tools offered with them: mathematics, trivia."""
+    items = _lines(folder / "BFCL_v4_irrelevance.json")
+    return [item["question"][0][0]["content"] for item in items]
+
+
+def answered(tools: Any, requests: Sequence[str], embed: Any = None) -> dict[str, Any]:
+    """The twin of recall: the share of requests that find a tool where none fits."""
+    from breadcrumbs.eval.intervals import rate
+    from breadcrumbs.gateway.search import ToolIndex
+
+    index = ToolIndex(tools, embed)
+    return rate([bool(index.search(request, 1)) for request in requests]).to_dict()
+
+
 def measure(tools: Any, cases: Sequence[Case], embed: Any = None) -> dict[str, Any]:
     """Recall at each depth, as estimates, over the cases."""
     from breadcrumbs.eval.intervals import rate
@@ -96,13 +111,18 @@ def main() -> None:
     options = parser.parse_args()
     embed = None if options.encoder is None else SentenceEncoder(options.encoder)
     results = {"own": measure(load_catalog(), own_cases(), embed)}
+    stray: dict[str, Any] = {}
     if options.bfcl is not None:
-        for name, others in (("bfcl", []), ("bfcl among others", options.distractors)):
+        stray = answered(load_catalog(), strays(options.bfcl), embed)
+        catalogs: dict[str, list[Path]] = {"bfcl": []}
+        if options.distractors:
+            catalogs["bfcl among others"] = options.distractors
+        for name, others in catalogs.items():
             report = import_sources([options.bfcl / "multi_turn_func_doc", *others])
             tools = Catalog({tool.spec.name: tool.spec for tool in report.tools})
             results[name] = measure(tools, bfcl_cases(options.bfcl), embed)
     if options.json:
-        print(json.dumps(results, indent=2))
+        print(json.dumps({**results, "own, none fits": stray}, indent=2))
         return
     for name, found in results.items():
         shares = ", ".join(
@@ -111,6 +131,11 @@ def main() -> None:
             for depth in DEPTHS
         )
         print(f"{name:<18} {found['tools']:>5} tools, {found['recall@1']['n']} requests: {shares}")
+    if stray:
+        print(
+            f"own, none fits: {stray['n']} requests, a tool is offered all the same:"
+            f" {stray['value']:.3f} [{stray['low']:.3f}, {stray['high']:.3f}]"
+        )
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ def test_recall_counts_what_is_found_and_what_is_not(script: Any) -> None:
     assert found["recall@1"]["value"] == pytest.approx(1 / 3, abs=1e-3)
     assert found["recall@5"]["value"] == pytest.approx(2 / 3, abs=1e-3)
     assert found["recall@5"]["n"] == 3
+    assert script.answered(tools, ["sing", "open the door"])["value"] == 0.5
 
 
 def test_only_messages_answered_by_one_call_are_requests(script: Any, tmp_path: Path) -> None:
