@@ -78,8 +78,9 @@ def plot(timings: list[Timing], out: Path) -> None:
     axes.plot(sizes, [timing.median for timing in timings], marker="o", label="median query")
     axes.axhline(GOAL_MS, color="grey", linestyle="--", label=f"goal at 10 000: {GOAL_MS:.0f} ms")
     axes.set(xscale="log", yscale="log", xlabel="tools in the catalog", ylabel="milliseconds")
+    axes.set_ylim(0.005, 100)
     axes.set_xticks(sizes, [f"{size:,}".replace(",", " ") for size in sizes])
-    axes.legend()
+    axes.legend(loc="upper left")
     figure.tight_layout()
     figure.savefig(out, metadata={"Date": None})
 
