@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.errors import ProbeError
 from breadcrumbs.files import write_text
+from breadcrumbs.gateway.schema_growth import add_fields
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.progress import Report
 
@@ -161,16 +162,9 @@ def lengthen(
     spec = payload["disclosed"][0]
     properties = spec["inputSchema"]["properties"]
     missing = target - renderer.count(compact_json(payload["disclosed"]))
-    for name, field in _filler(catalog, spec["name"]):
-        if missing <= 0:
-            break
-        properties[name] = field
-        missing -= renderer.count(compact_json({name: field}))
-    else:
-        if missing > 0:
-            raise ProbeError(
-                f"the catalog is too small for {target} schema tokens: {missing} short"
-            )
+    missing = add_fields(properties, _filler(catalog, spec["name"]), missing, renderer.count)
+    if missing > 0:
+        raise ProbeError(f"the catalog is too small for {target} schema tokens: {missing} short")
     return (*messages[:-1], _with_content(messages[-1], compact_json(payload)))
 
 

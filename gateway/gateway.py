@@ -22,7 +22,7 @@ from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.challenge import KeyRing, fits, mint
 from breadcrumbs.gateway.execution import ApprovedWrites
 from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
-from breadcrumbs.gateway.search import index_of
+from breadcrumbs.gateway.search import Embed, index_of
 from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
 from breadcrumbs.messages import compact_json
 
@@ -121,6 +121,7 @@ class Gateway:
         ids: Ids,
         settings: GatewaySettings = GatewaySettings(),
         keys: KeyRing | None = None,
+        embed: Embed | None = None,
     ) -> None:
         self.catalog = catalog
         self.executor = executor
@@ -131,7 +132,7 @@ class Gateway:
         self.keys = keys
         """Mint and check the challenges of cards that leave this process; None in simulation."""
         self.writes = ApprovedWrites(journal, lambda name: self.catalog.tool(name), self.execute)
-        self.index = index_of(catalog)
+        self.index = index_of(catalog, embed)
         self._hidden = frozenset(catalog.whole.tools if catalog.whole else ()) - set(catalog.tools)
 
     def session(

@@ -1,19 +1,38 @@
-"""Find tools by what they do: BM25 over names split into words, descriptions and keywords."""
+"""Find tools by what they do: BM25 over names split into words, descriptions and keywords.
+
+Where an encoder is given, the ranking by meaning is fused with it.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Container, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+
+if TYPE_CHECKING:
+    import numpy as np
 
 RELEVANCE_FLOOR = 0.35
 """Hits below this share of the best hit's score are noise and are not shown."""
 MIN_QUERY_SHARE = 0.34
 """A hit must hold at least this share of the query's words; else nothing fits."""
+MIN_SIMILARITY = 0.2
+"""With embeddings: a hit's cosine to the query is at least this; else nothing fits."""
+MEANING_WEIGHT, RANK_OFFSET, FUSED = 2.0, 10, 100
+"""Fusion: a rank by meaning counts twice one by words; how flat ranks weigh; how many are fused.
+
+Weight and offset were chosen on one half of BFCL's requests, not on the project's own.
+"""
+Hit = tuple[float, int]
+"""A score, and the place of a tool."""
+Embed = Callable[[Sequence[str]], Any]
+"""Texts to unit vectors, one row each: a float array."""
 _WORD = re.compile(r"[a-z0-9]+")
 STOPWORDS = frozenset(
     _WORD.findall(
@@ -25,14 +44,17 @@ _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ed", "es", "s", "e")
 
 
 class ToolIndex:
-    """An index over one catalog; building it costs, querying is cheap."""
+    """An index over one catalog; building it costs, querying is cheap.
 
-    def __init__(self, catalog: Catalog) -> None:
+    With `embed`, a tool is also found by what it means: both rankings are fused by reciprocal
+    rank, and what is near enough in meaning needs no word in common with the query.
+    """
+
+    def __init__(self, catalog: Catalog, embed: Embed | None = None) -> None:
         self._specs = [catalog.tools[name] for name in catalog.names()]
         documents = [_document(spec) for spec in self._specs]
-        self._words = [set(document) for document in documents]
         self._index: Any = None
-        if self._specs:
+        if any(documents):
             import bm25s  # brings numpy
 
             # It sets its own logger to DEBUG, which would talk over ours.
@@ -40,6 +62,8 @@ class ToolIndex:
 
             self._index = bm25s.BM25()
             self._index.index(documents, show_progress=False)
+        self._embed = embed
+        self._vectors = None if embed is None or not self._specs else _vectors(self._specs, embed)
 
     def search(
         self,
@@ -53,33 +77,83 @@ class ToolIndex:
         A tool that is `hidden`, or closed to the roles, leaves no trace: relevance is measured
         against the best tool that may be shown.
         """
-        asked = set(stems(query))
-        known = [word for word in sorted(asked) if self._index and word in self._index.vocab_dict]
-        if not known or limit < 1:
+
+        def seen(hit: Hit) -> bool:
+            spec = self._specs[hit[1]]
+            return spec.name not in hidden and spec.open_to(roles)
+
+        if limit < 1:
             return []
-        scores = self._index.get_scores(known)
-        scored = [
-            (float(scores[place]), spec)
-            for place, spec in enumerate(self._specs)
-            if scores[place] > 0
-            and len(asked & self._words[place]) >= MIN_QUERY_SHARE * len(asked)
-            and spec.name not in hidden
-            and spec.open_to(roles)
-        ]
-        floor = RELEVANCE_FLOOR * max((score for score, _ in scored), default=0.0)
-        ranked = sorted(scored, key=lambda hit: (-hit[0], hit[1].name))
-        return [spec for score, spec in ranked if score >= floor][:limit]
+        worded = filter(seen, self._by_words(query, MIN_QUERY_SHARE))
+        ranked = worded if self._vectors is None else self._fused(query, seen)
+        hits: list[ToolSpec] = []
+        floor = 0.0
+        for score, place in ranked:
+            if score < floor or len(hits) == limit:
+                break
+            floor = floor or RELEVANCE_FLOOR * score
+            hits.append(self._specs[place])
+        return hits
+
+    def _by_words(self, query: str, share: float) -> Iterator[Hit]:
+        """Every tool that holds a word of the query, and at least this share, best first."""
+        asked = set(stems(query))
+        vocabulary = self._index.vocab_dict if self._index else {}
+        # Scores are sums of floats: in sorted order, so that they are the same in every process.
+        words = [vocabulary[word] for word in sorted(asked) if word in vocabulary]
+        if not words:
+            return
+        scores = self._index.get_scores_from_ids(words)
+        places = (self._held(words) >= max(1, share * len(asked))).nonzero()[0]
+        yield from _best_first(scores, places)
+
+    def _held(self, words: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """How many of the words each tool holds; a word lists each of its tools once."""
+        import numpy as np
+
+        starts, tools = self._index.scores["indptr"], self._index.scores["indices"]
+        lists = [tools[starts[word] : starts[word + 1]] for word in words]
+        return np.bincount(np.concatenate(lists), minlength=len(self._specs))
+
+    def _by_meaning(self, query: str) -> Iterator[Hit]:
+        """Every tool that is near enough to the query, nearest first."""
+        assert self._embed is not None
+        near = self._vectors @ self._embed([query])[0]
+        yield from _best_first(near, (near >= MIN_SIMILARITY).nonzero()[0])
+
+    def _fused(self, query: str, seen: Callable[[Hit], bool]) -> list[Hit]:
+        """Tools near in meaning, by both rankings. Only what is seen takes a rank."""
+        near = self._by_meaning(query) if stems(query) else ()
+        fused: dict[int, float] = {}
+        for rank, (_, place) in enumerate(islice(filter(seen, near), FUSED), start=1):
+            fused[place] = MEANING_WEIGHT / (RANK_OFFSET + rank)
+        worded = islice(filter(seen, self._by_words(query, 0.0)), FUSED)
+        for rank, (_, place) in enumerate(worded, start=1):
+            if place in fused:
+                fused[place] += 1 / (RANK_OFFSET + rank)
+        return sorted(((score, place) for place, score in fused.items()), key=_order)
 
 
-_INDEXES: WeakKeyDictionary[Catalog, ToolIndex] = WeakKeyDictionary()
+def _best_first(scores: Any, places: Any) -> Iterator[Hit]:
+    # Places are in order of name; a stable sort leaves equal scores so.
+    for place in places[(-scores[places]).argsort(kind="stable")]:
+        yield float(scores[place]), int(place)
 
 
-def index_of(catalog: Catalog) -> ToolIndex:
+def _order(hit: Hit) -> tuple[float, int]:
+    return -hit[0], hit[1]
+
+
+_INDEXES: WeakKeyDictionary[Catalog, dict[Embed | None, ToolIndex]] = WeakKeyDictionary()
+
+
+def index_of(catalog: Catalog, embed: Embed | None = None) -> ToolIndex:
     """The index of the catalog this one was cut from, built once; search must hide what was cut."""
     whole = catalog.whole or catalog
-    if whole not in _INDEXES:
-        _INDEXES[whole] = ToolIndex(whole)
-    return _INDEXES[whole]
+    built = _INDEXES.setdefault(whole, {})
+    if embed not in built:
+        built[embed] = ToolIndex(whole, embed)
+    return built[embed]
 
 
 def stems(text: str) -> list[str]:
@@ -87,6 +161,7 @@ def stems(text: str) -> list[str]:
     return [_stem(word) for word in _WORD.findall(text.lower()) if word not in STOPWORDS]
 
 
+@lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
@@ -98,3 +173,14 @@ def _document(spec: ToolSpec) -> list[str]:
     name = spec.name.replace("_", " ")
     # The name counts twice: it is the shortest true description of what a tool does.
     return stems(f"{name} {name} {spec.description} {' '.join(spec.keywords)}")
+
+
+def _vectors(specs: Sequence[ToolSpec], embed: Embed) -> Any:
+    """Each tool's mean of two views: what it says it does, and everything that is known of it."""
+    names = [spec.name.replace("_", " ") for spec in specs]
+    whole = [
+        f"{spec.domain}: {name}. {spec.description} {', '.join(spec.keywords)}"
+        for spec, name in zip(specs, names, strict=True)
+    ]
+    said = [spec.description or name for spec, name in zip(specs, names, strict=True)]
+    return (embed(said) + embed(whole)) / 2

@@ -135,6 +135,21 @@ def stats_command(sources: tuple[Path, ...], as_json: bool, timeout_s: float | N
     click.echo(f"  schema characters: {lengths}")
 
 
+@catalog.command("synthesize")
+@click.option("--tools", "size", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--schema-tokens", type=int, default=200, show_default=True, help="100 to 32000.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=_PATH, required=True, help="Catalog file to write (YAML).")
+def synthesize_command(size: int, schema_tokens: int, seed: int, out: Path) -> None:
+    """Write synthetic tools with schemas of one length, to try things at scale."""
+    from breadcrumbs.gateway.imports.writing import write_catalog
+    from breadcrumbs.gateway.synthetic import synthetic_catalog
+
+    made = synthetic_catalog(size, seed, schema_tokens)
+    write_catalog(list(made.tools.values()), out)
+    click.echo(f"{len(made.tools)} tools written to {out}")
+
+
 def _read(sources: tuple[Path, ...], timeout_s: float | None) -> Import:
     """The tools of the sources; of the catalogs that ship where none is named."""
     from importlib import resources

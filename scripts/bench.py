@@ -73,6 +73,83 @@ def generate_vs_replay() -> dict[str, Any]:
     return row(statistics.median(ratios), "x", "bare replay of the same rows")
 
 
+QUERIES = (
+    "approve overdue supplier invoice",
+    "list tax receipts",
+    "revoke remote server certificate for the client",
+    "schedule weekly pickup of foreign parcels at the night dock",
+    "search",
+)
+"""From one word, which thousands of tools hold, to a whole sentence."""
+
+
+def gateway_round() -> dict[str, Any]:
+    """Search, schema and execution of a read tool, against the libraries' own work for them."""
+    import bm25s
+    import orjson
+
+    from breadcrumbs.gateway.catalog import Catalog
+    from breadcrumbs.gateway.gateway import simulated_gateway
+    from breadcrumbs.gateway.search import stems
+    from breadcrumbs.messages import compact_json
+
+    specs = _read_tools(1_500)
+    texts = {spec.name: f"{spec.name.replace('_', ' ')} {spec.description}" for spec in specs}
+    gateway = simulated_gateway(Catalog({spec.name: spec for spec in specs}), seed=0).gateway
+    bare = bm25s.BM25()
+    bare.index([stems(text) for text in texts.values()], show_progress=False)
+    rounds = [(spec, {spec.required[0]: f"{spec.required[0][:3]}_00ff00"}) for spec in specs[::15]]
+
+    async def ours() -> list[dict[str, Any]]:
+        session, payloads = gateway.session(), []
+        for spec, values in rounds:
+            for name, arguments in (
+                ("search_tool_catalog", {"query": texts[spec.name]}),
+                ("get_tool_schema", {"tool_names": [spec.name]}),
+                ("execute_tool", {"tool_name": spec.name, "arguments": values}),
+            ):
+                payloads.append(await session.call(name, arguments))
+                compact_json(payloads[-1])
+        return payloads
+
+    answers = asyncio.run(ours())
+    assert all(payload["status"] == "done" for payload in answers[2::3])
+
+    def libraries() -> None:
+        for place, (spec, values) in enumerate(rounds):
+            bare.retrieve([stems(texts[spec.name])], k=5, show_progress=False)
+            assert spec.validator.is_valid(values)
+            for payload in answers[3 * place : 3 * place + 3]:
+                orjson.dumps(payload)
+
+    libraries()
+    ratios = [seconds(lambda: asyncio.run(ours())) / seconds(libraries) for _ in range(REPEATS)]
+    return row(statistics.median(ratios), "x", "bare bm25s query, jsonschema-rs, orjson")
+
+
+def _read_tools(size: int) -> list[Any]:
+    from itertools import count, islice
+
+    from breadcrumbs.gateway.synthetic import synthetic_tool
+
+    made = (synthetic_tool(0, index, 200) for index in count())
+    return list(islice((spec for spec in made if spec.risk == "read"), size))
+
+
+def search_10k_ms() -> dict[str, Any]:
+    """Median query over 10 000 synthetic tools, milliseconds."""
+    from breadcrumbs.gateway.search import ToolIndex
+    from breadcrumbs.gateway.synthetic import synthetic_catalog
+
+    index = ToolIndex(synthetic_catalog(10_000, schema_tokens=100))
+    times = [
+        seconds(lambda query=query: index.search(query, 5)) * 1000
+        for _ in range(REPEATS)
+        for query in QUERIES
+    ]
+    return row(statistics.median(times), "ms", "none", len(times))
+
+
 def eval_batched() -> dict[str, Any]:
     """Decision turns a minute at 16 a batch, against one at a time."""
     from breadcrumbs.data_gen.dataset import load_rows
@@ -191,6 +268,8 @@ def main() -> int:
         cli_help_s,
         generate_vs_replay,
         approval_lifecycle,
+        gateway_round,
+        search_10k_ms,
         probe_row_4k,
         eval_batched,
         train_rows,

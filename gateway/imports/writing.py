@@ -13,9 +13,7 @@ from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import domain_name
 
-_HEADER = (
-    "# Written by breadcrumbs catalog import. Set each tool's risk: read, write or destructive.\n"
-)
+_HEADER = "# Written by breadcrumbs catalog. Set each tool's risk: read, write or destructive.\n"
 _WIDTH = 100
 
 _BREAKS = frozenset("\x85\u2028\u2029\ufeff")

@@ -145,3 +145,21 @@ def test_a_broken_server_says_one_line_and_no_traceback(tmp_path: Path) -> None:
     assert result.returncode == 0
     assert result.stderr == ""
     assert "refused: bad: server 'bad': Connection closed (it said: no database)" in result.stdout
+
+
+def test_synthesize_writes_tools_that_load(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "many.yaml"
+    status, printed, _ = run(capsys, "synthesize", "--tools", 12, "--seed", 3, "--out", out)
+    assert (status, printed) == (0, f"12 tools written to {out}\n")
+    assert len(load_catalog([out]).tools) == 12
+
+
+def test_synthesize_refuses_a_length_it_cannot_make(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "many.yaml"
+    status, _, told = run(capsys, "synthesize", "--schema-tokens", 5, "--out", out)
+    assert (status, told.count("\n"), out.exists()) == (2, 1, False)
+    assert "schema_tokens is 5; give 100 to 32000 tokens" in told
