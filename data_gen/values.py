@@ -6,6 +6,7 @@ Every draw comes from a seeded `random.Random`; the same state gives the same va
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,6 +31,7 @@ KINDS = frozenset(
     }
 )
 _OPTIONS = frozenset({"field", "step", "decimals", "length"})
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z](?=[a-z])")
 _FIRST = """Ada Amir Ana Ben Carla Chen Dana Diego Elif Emma Farah Finn Grace Hana Igor Ines Jonas
     Kofi Lena Liam Maya Mina Nadia Noah Olga Omar Petra Priya Rosa Ravi Sara Sofia Tariq Tom
     Uma Vera Wei Yara Yusuf Zoe""".split()
@@ -154,5 +156,6 @@ def spoken(value: Any, schema: Mapping[str, Any]) -> str:
 
 
 def words(name: str) -> str:
-    """`due_date` and `due-date` as people write them."""
-    return name.replace("_", " ").replace("-", " ")
+    """`due_date`, `due-date` and `dueDate` as people write them."""
+    spaced = name.replace("_", " ").replace("-", " ")
+    return _HUMP.sub(lambda hump: f" {hump[0].lower()}", spaced)

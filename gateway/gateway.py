@@ -59,17 +59,14 @@ META_TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _meta_tool(
         "execute_tool",
-        {
-            "tool_name": {"type": "string"},
-            "arguments": {"type": "object"},
-            "approval_id": {"type": "string"},
-        },
+        {"tool_name": {"type": "string"}, "arguments": {"type": "object"}},
         ["tool_name", "arguments"],
     ),
 )
 """The definitions a model sees, in this order, kept short: they stand in every prompt.
 
-Names say what each does, so there are no descriptions; `limit` of a search is taken where given.
+Names say what each does, so there are no descriptions. A search's `limit` is taken where given, as
+is a call's `approval_id`: no breadcrumb tells a model to poll, the loop brings it the decision.
 """
 
 

@@ -47,12 +47,9 @@ def catalog_payload(hits: Sequence[ToolSpec], *, breadcrumb: bool) -> dict[str, 
     """Layer 1: what a search found."""
     payload: dict[str, Any] = {
         "layer": "1_catalog",
-        "matches": [
-            {"name": spec.name, "description": spec.description, "risk": str(spec.risk)}
-            for spec in hits
-        ],
+        "matches": [{"name": spec.name, "description": spec.description} for spec in hits],
     }
-    text = "Call get_tool_schema(tool_names=['NAME']), or say that no tool fits."
+    text = "Call get_tool_schema(tool_names=['NAME']), or say that none fits."
     return _ended(payload, text if hits else NOTHING_FITS, breadcrumb)
 
 
@@ -98,16 +95,16 @@ def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:
     """The directive after a schema: the exact call, what it requires, and a default as example."""
     name = _name(disclosed[0].name) if len(disclosed) == 1 else "NAME"
     return (
-        f"Call execute_tool(tool_name='{name}', arguments={{{_required(disclosed)}}}) now. Leave"
-        f" non-critical fields to their default{_example(disclosed)}. Do not ask for confirmation."
-        " Ask only for a required value found nowhere."
+        f"Call execute_tool(tool_name='{name}', arguments={{{_required(disclosed)}}}) now. Default"
+        f" non-critical fields{_example(disclosed)}. Ask for no confirmation, only for a required"
+        " value found nowhere."
     )
 
 
 def _required(disclosed: Sequence[ToolSpec]) -> str:
     """The required names of a single tool, near where the model has to decide."""
     names = disclosed[0].required if len(disclosed) == 1 else ()
-    return ", ".join((*(f"'{name}': ..." for name in names if _PLAIN.fullmatch(name)), "..."))
+    return ", ".join((*(name for name in names if _PLAIN.fullmatch(name)), "..."))
 
 
 def _example(disclosed: Sequence[ToolSpec]) -> str:

@@ -9,14 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DECOUPLED = (
-    "Act through the gateway; a person approves writes there. Ask only for a missing required"
-    " value.",
-    "Find a tool, read its schema, run it. Approval is the gateway's job. Ask only for a required"
-    " value not given.",
-    "Use the gateway's tools at once: writes are approved there. Ask only for missing required"
-    " values.",
-    "After a schema, call execute_tool: the gateway holds writes. Ask only if a required value is"
-    " missing.",
+    "Act through the gateway; writes are approved there. Ask only for a missing required value.",
+    "Find a tool and run it; approval is the gateway's job. Ask only for missing required values.",
+    "Use the tools at once: the gateway approves writes. Ask only for missing required values.",
+    "Once a schema is there, run it: the gateway holds writes. Ask only for a missing value.",
 )
 COUPLED = (
     "You act through a tool gateway: search the catalog, read the schema, then call execute_tool."

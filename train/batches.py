@@ -133,21 +133,27 @@ def deciding_tokens(
         return len(renderer.tokenizer.decode(ids[start : start + count]))
 
     counts = range(1, end - start + 1)  # the token that reaches beyond the mark is the one after it
-    return tuple(start + bisect_right(counts, mark, key=upto) for mark in (*heads, behind))
+    places = (start + bisect_right(counts, mark, key=upto) for mark in (*heads, behind))
+    return tuple(dict.fromkeys(places))  # one token may hold two marks
 
 
 def _forks(thinking: str) -> list[int]:
     """Where a thought could go another way; nowhere if it is no JSON object with verdicts.
 
-    The draft goes on or ends behind its brace and behind each value; each verdict is a choice, and
-    behind it the walk through the required arguments goes on or ends.
+    The draft goes on or ends behind its brace and behind each value; which argument comes next and
+    which value it has is mostly settled by their first tokens; each verdict is a choice, and behind
+    it the walk through the required arguments goes on or ends.
     """
     decoder = json.JSONDecoder()
     forks = [0]
     at = 1
     try:
         while thinking[at : at + 1] == '"':
+            forks.append(at + 1)
             _, at = decoder.raw_decode(thinking, at)
+            forks.append(at + 1)  # the blank before a value shares its token: text, or literal?
+            if thinking[at + 2 : at + 3] == '"':
+                forks.append(at + 3)
             _, at = decoder.raw_decode(thinking, at + 2)
             forks.append(at)
             at += 2  # ", "

@@ -112,9 +112,9 @@ def test_layer_2_keeps_its_order_and_names_the_first_default(desk: Catalog) -> N
     shown = payload["disclosed"][0]
     assert list(shown) == ["name", "description", "risk", "requiresApproval", "inputSchema"]
     assert payload["next_step"] == (
-        "Call execute_tool(tool_name='create_ticket', arguments={'title': ..., ...}) now. Leave"
-        " non-critical fields to their default (e.g. priority 'normal'). Do not ask for confirmation. Ask only for a"
-        " required value found nowhere."
+        "Call execute_tool(tool_name='create_ticket', arguments={title, ...}) now. Default non-critical"
+        " fields (e.g. priority 'normal'). Ask for no confirmation, only for a required value found"
+        " nowhere."
     )
 
 

@@ -96,18 +96,22 @@ def test_a_turn_that_thinks_decides_at_each_fork_and_behind_it(
     row = {**row, "messages": [*row["messages"][:6], {**row["messages"][6], "content": content}]}
     example = build_example(row, renderer)
     ids, decode = list(example.ids), renderer.tokenizer.decode
-    search, schema, opens, ends, *others = example.deciding
+    search, schema, opens, *others = example.deciding
     assert example.labels[search - 1] == example.labels[schema - 1] == IGNORED
     assert search < schema < example.decision
     assert "{" in decode([ids[opens]])
-    assert "}" in decode([ids[ends]])
-    assert decode(ids[ends + 1 :]).startswith("; title ok;")
-    for at, before, first in zip(
-        others,
-        ('"}; title', "title ok", " ok; start", "start missing", "</think>"),
-        (" ", ";", " ", "<", "W"),
-        strict=True,
-    ):
+    marks = (
+        ('<think>{"', "title"),  # which argument
+        ('"title":', ' "'),  # text or literal
+        (' "', "Review"),  # which value
+        ('; start ok"', "}"),  # goes on or ends
+        ('"}; title', " "),
+        ("title ok", ";"),
+        (" ok; start", " "),
+        ("start missing", "<"),
+        ("</think>", "W"),
+    )
+    for at, (before, first) in zip(others, marks, strict=True):
         assert decode(ids[example.decision : at]).rstrip("\n").endswith(before)
         assert decode([ids[at]]).startswith(first)
     plain = build_example(make_row(1, "clarify"), renderer)
