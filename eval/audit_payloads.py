@@ -16,6 +16,7 @@ from typing import Any
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.eval.audit import AuditReport, Finding
+from breadcrumbs.files import read_text
 
 NEXT_KEYS = frozenset({"next_step", "nextstep", "next_steps", "nextsteps", "next_action", "next"})
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -128,14 +129,7 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
 
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
     """The file's JSON values with their places: the whole file, or line by line."""
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise DataError(f"{path}: larger than {MAX_FILE_BYTES} bytes; split the file")
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text; save it as UTF-8") from error
+    text = read_text(path, MAX_FILE_BYTES, DataError)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     try:
         yield str(path), loads(text)

@@ -15,6 +15,7 @@ from pathlib import Path
 from breadcrumbs.errors import DataError
 from breadcrumbs.eval.audit import AuditReport, Finding
 from breadcrumbs.eval.audit_phrases import LANGUAGES, Language
+from breadcrumbs.files import read_text
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _END = re.compile(r"[.!?](?=\s|$)|[。！？；;]|\n\s*\n|\n(?=\s*(?:[-*•#]|\d+[.)]))")
@@ -37,14 +38,7 @@ def audit_prompt(path: Path) -> AuditReport:
     Raises:
         DataError: the file cannot be read, is empty, or is larger than `MAX_FILE_BYTES`.
     """
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise DataError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it a prompt?")
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text; save it as UTF-8") from error
+    text = read_text(path, MAX_FILE_BYTES, DataError)
     if not text.strip():
         raise DataError(f"{path}: empty; name the file that holds the system prompt")
     findings = tuple(_finding(path, demand) for demand in find_demands(text))

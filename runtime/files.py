@@ -1,11 +1,11 @@
-"""Files that are never seen half-written."""
+"""Files read within bounds, and written so that half of one is never seen."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from breadcrumbs.errors import ConfigError
+from breadcrumbs.errors import BreadcrumbsError, ConfigError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -26,3 +26,22 @@ def write_text(path: Path, text: str) -> None:
         raise ConfigError(
             f"{path}: cannot write here: {error.strerror or error}; choose another out or make room"
         ) from error
+
+
+def read_text(path: Path, max_bytes: int, fault: type[BreadcrumbsError]) -> str:
+    """The text of a file somebody else made, without a byte order mark.
+
+    Raises:
+        fault: it cannot be read, is over `max_bytes`, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise fault(f"{path}: cannot read: {error.strerror or error}") from error
+    if len(data) > max_bytes:
+        raise fault(f"{path}: over {max_bytes} bytes; split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fault(f"{path}: not UTF-8 text; save it as UTF-8") from error

@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
@@ -19,7 +18,6 @@ import yaml
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.arguments import MAX_INTEGER
 
-MAX_FILE_BYTES = 32 * 1024 * 1024
 MAX_VALUES = 2_000_000
 """Values in one document; a YAML alias counts as often as it is used."""
 MAX_DEPTH = 96
@@ -29,25 +27,6 @@ try:  # libyaml where it is built in
     _SafeLoader: type[Any] = yaml.CSafeLoader
 except AttributeError:
     _SafeLoader = yaml.SafeLoader
-
-
-def read_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        CatalogError: it cannot be read, is over `MAX_FILE_BYTES`, or is not UTF-8.
-    """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise CatalogError(f"{path}: cannot read: {error.strerror or error}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise CatalogError(f"{path}: over {MAX_FILE_BYTES} bytes; split it")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CatalogError(f"{path}: not UTF-8 text; save it as UTF-8") from error
 
 
 def parse_json(text: str, where: str) -> Any:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from breadcrumbs.errors import CatalogError
+from breadcrumbs.files import read_text
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.gateway.imports.definitions import KNOWN, find_definitions
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal, domain_name
 from breadcrumbs.gateway.imports.openapi import find_operations
-from breadcrumbs.gateway.imports.reading import parse_json, parse_yaml, read_text
+from breadcrumbs.gateway.imports.reading import parse_json, parse_yaml
 
+MAX_FILE_BYTES = 32 * 1024 * 1024
 ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".snap", ".yaml", ".yml"})
 """Files that are looked at inside a folder; a file named itself may have any name."""
 _PROJECT_KEYS = frozenset({"version", "domain", "tools"})
@@ -52,7 +54,7 @@ def _file_in_folder(path: Path, shown: str) -> Iterator[Draft | Refusal]:
 def _file(
     path: Path, shown: str, timeout_s: float | None, *, start_servers: bool
 ) -> Iterator[Draft | Refusal]:
-    text = read_text(path)
+    text = read_text(path, MAX_FILE_BYTES, CatalogError)
     domain = domain_name(path.stem, "imported")
     lines = _json_lines(text)
     if lines is not None:

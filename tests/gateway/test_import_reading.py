@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,8 @@ from hypothesis import strategies as st
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.imports.reading import (
     MAX_DEPTH,
-    MAX_FILE_BYTES,
     parse_json,
     parse_yaml,
-    read_text,
 )
 
 PLAIN = st.recursive(
@@ -126,17 +123,3 @@ def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
     for parser in (parse_json, parse_yaml):
         with contextlib.suppress(CatalogError):
             json.dumps(parser(text, "x"), allow_nan=False)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "latin").write_bytes("café".encode("latin-1"))
-    with pytest.raises(CatalogError, match="not UTF-8"):
-        read_text(tmp_path / "latin")
-    with pytest.raises(CatalogError, match="cannot read: Is a directory"):
-        read_text(tmp_path)
-    with (tmp_path / "big").open("wb") as file:
-        file.truncate(MAX_FILE_BYTES + 1)
-    with pytest.raises(CatalogError, match="split it"):
-        read_text(tmp_path / "big")
-    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf{}")
-    assert read_text(tmp_path / "marked") == "{}"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Risk
+from breadcrumbs.gateway.imports import sources
 from breadcrumbs.gateway.imports.definitions import find_definitions
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
 from breadcrumbs.gateway.imports.importing import import_drafts
@@ -421,3 +422,11 @@ def test_no_value_does_anything_but_import_or_be_refused(value: Any) -> None:
     except CatalogError:
         return
     assert json.dumps(report.to_dict())
+
+
+def test_a_file_over_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tools.json").write_text('[{"name": "a"}]', encoding="utf-8")
+    assert list(read_source(tmp_path / "tools.json"))
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 14)
+    with pytest.raises(CatalogError, match="over 14 bytes"):
+        list(read_source(tmp_path / "tools.json"))
