@@ -16,7 +16,7 @@ from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.grounding import ground
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.stalls import StallKind, stall_text
+from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
 from breadcrumbs.data_gen.verify import effect_difference, replay
 from breadcrumbs.errors import DataError
 from breadcrumbs.events import Nudge
@@ -50,7 +50,7 @@ async def correct(
     """Run a staller under tier 3, cut, replay; a text says why nothing came of it."""
     rng = random.Random(f"{scenario.seed}/stall")
     chosen: StallKind = kind if kind is not None else rng.choice(get_args(StallKind))
-    stall = stall_text(chosen, scenario, spec, hint, rng)
+    stall = stall_text(chosen, _subject(scenario, spec, hint), rng)
     policy = StallerPolicy(OraclePolicy(scenario, spec), lambda messages: stall, 1)
     nudged = await run_episode(
         scenario, catalog, settings, policy, loop_settings=LoopSettings(nudge=True)
@@ -69,6 +69,14 @@ async def correct(
     if different:
         return f"correction: {different}"
     return Correction(chosen, stall, nudges[0].text, nudged, again)
+
+
+def _subject(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> Subject:
+    asks = {
+        name: argument.questions or (f"Which {argument.label} should I use?",)
+        for name, argument in hint.arguments.items()
+    }
+    return Subject(spec.name, spec.input_schema, scenario.gold_arguments, asks)
 
 
 def cut_stalls(messages: Sequence[Message]) -> list[Message]:

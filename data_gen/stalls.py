@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from breadcrumbs.data_gen.hints import ToolHint
-from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
-from breadcrumbs.gateway.catalog import ToolSpec
 
 StallKind = Literal[
     "param_dump",
@@ -63,24 +61,33 @@ _ASK_OPENINGS = ("", "Sure.", "I can do that.", "Before I {task}, one question."
 _CALL_OPENINGS = ("", "Calling the tool:", "Here is the call:", "I will execute this:")
 
 
-def stall_text(
-    kind: StallKind, scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random
-) -> str:
-    """One stall of a kind, about the scenario's tool; same `rng` state, same text."""
-    say: dict[StallKind, Callable[..., str]] = {
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a stall is about: the tool just disclosed, and what the user gave for it."""
+
+    tool: str
+    schema: Mapping[str, Any]
+    given: Mapping[str, Any]
+    questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ways to ask for a parameter; one without is asked for by its name."""
+
+
+def stall_text(kind: StallKind, subject: Subject, rng: random.Random) -> str:
+    """One stall of a kind; same `rng` state, same text."""
+    say: dict[StallKind, Callable[[Subject, random.Random], str]] = {
         "param_dump": _param_dump,
         "permission_ask": _permission_ask,
         "inferable_value_ask": _inferable_value_ask,
         "announce_without_call": _announce,
         "fake_call_in_text": _fake_call,
     }
-    text = say[kind](scenario, spec, hint, rng)
-    return text.replace("{tool}", spec.name).replace("{task}", words(spec.name)).strip()
+    text = say[kind](subject, rng)
+    return text.replace("{tool}", subject.tool).replace("{task}", words(subject.tool)).strip()
 
 
-def _param_dump(scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random) -> str:
-    properties = spec.input_schema["properties"]
-    required = spec.input_schema.get("required", ())
+def _param_dump(subject: Subject, rng: random.Random) -> str:
+    properties = subject.schema["properties"]
+    required = subject.schema.get("required", ())
     style = rng.choice(("inline", "bullets", "numbers"))
     if style == "inline":
         body = ", ".join(properties)
@@ -98,34 +105,30 @@ def _field(name: str, schema: Mapping[str, Any], is_required: bool) -> str:
     return f"{name} ({schema.get('type', 'any')}, {need})" + (f": {about}" if about else "")
 
 
-def _permission_ask(scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random) -> str:
+def _permission_ask(subject: Subject, rng: random.Random) -> str:
     ask = rng.choice(_PERMISSION_ASKS).format(go=rng.choice(_GOES))
     return f"{rng.choice(_PERMISSION_OPENINGS)} {ask}"
 
 
-def _inferable_value_ask(
-    scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random
-) -> str:
+def _inferable_value_ask(subject: Subject, rng: random.Random) -> str:
     """Ask for something the user said, or for something that has a default."""
-    properties = spec.input_schema["properties"]
-    known = [n for n in properties if n in scenario.gold_arguments or "default" in properties[n]]
+    properties = subject.schema["properties"]
+    known = [n for n in properties if n in subject.given or "default" in properties[n]]
     name = rng.choice(known or list(properties))
-    asks: Sequence[str] = hint.arguments[name].questions or (
-        f"Which {hint.arguments[name].label} should I use?",
-    )
+    asks = subject.questions.get(name) or (f"Which {words(name)} should I use?",)
     return f"{rng.choice(_ASK_OPENINGS)} {rng.choice(asks)}"
 
 
-def _announce(scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random) -> str:
+def _announce(subject: Subject, rng: random.Random) -> str:
     return f"{rng.choice(_ANNOUNCEMENTS)} {rng.choice(_AFTER_ANNOUNCING)}"
 
 
-def _fake_call(scenario: Scenario, spec: ToolSpec, hint: ToolHint, rng: random.Random) -> str:
-    arguments = json.dumps(scenario.gold_arguments, ensure_ascii=False)
+def _fake_call(subject: Subject, rng: random.Random) -> str:
+    arguments = json.dumps(dict(subject.given), ensure_ascii=False)
     forms = (
-        f"execute_tool(tool_name='{spec.name}', arguments={arguments})",
-        f'```json\n{{"tool_name": "{spec.name}", "arguments": {arguments}}}\n```',
-        f'{{"name": "execute_tool", "arguments": {{"tool_name": "{spec.name}",'
+        f"execute_tool(tool_name='{subject.tool}', arguments={arguments})",
+        f'```json\n{{"tool_name": "{subject.tool}", "arguments": {arguments}}}\n```',
+        f'{{"name": "execute_tool", "arguments": {{"tool_name": "{subject.tool}",'
         f' "arguments": {arguments}}}}}',
     )
     return f"{rng.choice(_CALL_OPENINGS)}\n{rng.choice(forms)}"

@@ -22,11 +22,8 @@ from starlette.exceptions import HTTPException
 
 from breadcrumbs import openai_wire as wire
 from breadcrumbs.asking import Parameter, is_given, parameters_of
-from breadcrumbs.data_gen.hints import ArgumentHint, ToolHint
 from breadcrumbs.data_gen.questions import plain_question
-from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.stalls import StallKind, stall_text
-from breadcrumbs.data_gen.values import words
+from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
 from breadcrumbs.eval.audit_discovery import (
     Stage,
     arguments_for,
@@ -34,7 +31,6 @@ from breadcrumbs.eval.audit_discovery import (
     stage_of,
     tool_names_in,
 )
-from breadcrumbs.gateway.catalog import Risk, ToolSpec
 from breadcrumbs.gateway.identity import SystemIds
 from breadcrumbs.http_border import guard
 from breadcrumbs.messages import Message, ToolCall, compact_json
@@ -152,7 +148,7 @@ class AuditModel:
         else:
             kind: StallKind = STALLS[run.retries % len(STALLS)]
             kind = next((stall for stall in STALLS if stall == run.name), kind)
-            text = _stall(kind, found, parameters, given, said, run.retries)
+            text = _stall(kind, found, parameters, given, run.retries)
             known = given or [p.name for p in parameters if p.has_default]
             if kind == "inferable_value_ask" and run.name == kind and not known:
                 run.unjudged = "the request gives no value and no parameter has a default"
@@ -288,19 +284,10 @@ def _stall(
     found: _Disclosed,
     parameters: Sequence[Parameter],
     given: Sequence[str],
-    said: str,
     seed: int,
 ) -> str:
     """The scripted staller's text about what was disclosed; same input, same text."""
-    scenario = Scenario(
-        id="audit", blueprint="audit", twin="audit", split="train", domain="audit",
-        tool=found.tool, behaviour="dispatch", request=said, system_prompt="", now="", seed=seed,
-        search_query="", gold_arguments={name: "..." for name in given},
-    )  # fmt: skip
-    spec = ToolSpec(found.tool, "", found.schema, Risk.WRITE, "audit")
-    hint = ToolHint(
-        search=(), intents=(), arguments={p.name: ArgumentHint(words(p.name)) for p in parameters}
-    )
     if kind == "inferable_value_ask" and not parameters:
         return plain_question("value")
-    return stall_text(kind, scenario, spec, hint, random.Random(f"{kind} {seed}"))
+    subject = Subject(found.tool, found.schema, {name: "..." for name in given})
+    return stall_text(kind, subject, random.Random(f"{kind} {seed}"))
