@@ -145,12 +145,7 @@ class Gateway:
         return self.index.search(query, limit, principal.roles, self._hidden)
 
     async def decide(
-        self,
-        approval_id: str,
-        *,
-        approve: bool,
-        by: str,
-        reason: str = "",
+        self, approval_id: str, *, approve: bool, by: str, reason: str = ""
     ) -> dict[str, Any]:
         """A person's decision. On approval the stored arguments run, once, now.
 
@@ -235,7 +230,6 @@ class GatewaySession:
     gateway: Gateway
     principal: Principal
     id: str
-    disclosed: list[str] = field(default_factory=list)
     log: list[LogEntry] = field(default_factory=list)
     _versions: dict[str, str] = field(default_factory=dict)
     """What each disclosed tool meant when its schema was read."""
@@ -288,7 +282,6 @@ class GatewaySession:
                 unauthorized.append(name)
             else:
                 shown.append(spec)
-        self.disclosed.extend(spec.name for spec in shown if spec.name not in self.disclosed)
         self._versions.update((spec.name, spec.content_hash) for spec in shown)
         return payloads.schema_payload(shown, unauthorized, not_found, breadcrumb=self._breadcrumb)
 
