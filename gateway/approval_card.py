@@ -14,6 +14,7 @@ import rfc8785
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.journal_store import Dialect, Row
+from breadcrumbs.gateway.lookalikes import lookalike_notes
 
 COLUMNS = (
     "id, principal, session, tool, tool_version, risk, arguments, state, expires, decided_by,"
@@ -82,6 +83,7 @@ class ApprovalCard:
             "principal": self.principal,
             "state": self.state,
             "expires_at": self.expires_at,
+            "notes": list(lookalike_notes(self.arguments)),
         }
 
 

@@ -21,6 +21,7 @@ from breadcrumbs.gateway.arguments import FieldError, check_arguments, find_unfi
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.challenge import KeyRing, fits, mint
 from breadcrumbs.gateway.execution import ApprovedWrites
+from breadcrumbs.gateway.guesses import GuessLimit
 from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
 from breadcrumbs.gateway.search import Embed, index_of
 from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 MAX_HITS_ASKED = 20
 MAX_DENIED_RETRIES = 2
 """Tries of a denied call that get its plain answer; later ones are told to stop."""
+TOO_MANY_GUESSES = "too many unknown approval ids; wait a minute"
 
 
 def _meta_tool(name: str, properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
@@ -129,6 +131,7 @@ class Gateway:
         self.keys = keys
         """Mint and check the challenges of cards that leave this process; None in simulation."""
         self.writes = ApprovedWrites(journal, lambda name: self.catalog.tool(name), self.execute)
+        self.guesses = GuessLimit(clock)
         self.index = index_of(catalog, embed)
         self._hidden = frozenset(catalog.whole.tools if catalog.whole else ()) - set(catalog.tools)
 
@@ -328,11 +331,16 @@ class GatewaySession:
     async def _poll(self, approval_id: str) -> dict[str, Any]:
         """Says how a held write stands; another's id looks like no id at all.
 
-        Where a person approved it in another process, that decision is carried out.
+        Where a person approved it in another process, that decision is carried out. Who names too
+        many wrong ids is told to wait, and then no id is looked up, not even a right one.
         """
+        guesses = self.gateway.guesses
+        if guesses.is_spent(self.principal.name):
+            return self.gateway.answer("", "not_found", reason=TOO_MANY_GUESSES)
         try:
             card = self.gateway.journal.get(approval_id)
             if card is None or (card.principal, card.session) != (self.principal.name, self.id):
+                guesses.count(self.principal.name)
                 return self.gateway.answer("", "not_found", reason=f"no approval {approval_id!r}")
             if card.state != "approved":
                 return self.gateway.held(card)

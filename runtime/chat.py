@@ -147,6 +147,7 @@ def card_view(card: Mapping[str, Any]) -> Panel:
         lines.append(Styled.assemble((f"{visible(name)} = ", "cyan"), shown, overflow="fold"))
     if not card["arguments"]:
         lines.append(Styled("no arguments"))
+    lines += [Styled(visible(f"careful: {note}"), style="bold red") for note in card["notes"]]
     lines.append(Styled(f"{card['approval_id']}, until {card['expires_at']}", style="dim"))
     return Panel(Group(*lines), title="approval needed", border_style="yellow")
 

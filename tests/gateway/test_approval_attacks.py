@@ -29,8 +29,10 @@ from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.gateway.approvals import ApprovalCard, ApprovalJournal, arguments_sha
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.challenge import KeyRing, fits, mint
-from breadcrumbs.gateway.gateway import Gateway, GatewaySession, Principal
+from breadcrumbs.gateway.gateway import TOO_MANY_GUESSES, Gateway, GatewaySession, Principal
+from breadcrumbs.gateway.guesses import MAX_WRONG, WINDOW_S
 from breadcrumbs.gateway.identity import SeededIds, SimulatedClock, SystemClock, SystemIds
+from breadcrumbs.gateway.lookalikes import lookalike_notes
 from breadcrumbs.gateway.worlds import World, WorldExecutor
 from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import STRICT_JSON, Message, ToolCall, compact_json
@@ -280,13 +282,39 @@ async def test_g7_anothers_id_is_answered_like_an_unknown_one(
 async def test_g8_ten_thousand_guesses_find_nothing(at: Desk) -> None:
     session, approval = await at.held()
     chance, letters = random.Random(0), string.ascii_letters + string.digits + "-_"
-    for _ in range(10_000):
+    for number in range(10_000):
+        if number % MAX_WRONG == 0:  # each as often as it is looked up
+            session = await at.session(principal=f"eve{number}")
         guess = "appr_" + "".join(chance.choices(letters, k=22))
         answer = await session.call("execute_tool", {**CREATE, "approval_id": guess})
         assert answer["status"] == "not_found"
-        session.log.clear()
+        assert answer["reason"] != TOO_MANY_GUESSES
     assert card_of(at, approval).state == "pending"
     assert len(SystemIds().new("appr").removeprefix("appr_")) == 22, "128 bits in base64"
+
+
+async def test_g8_a_fast_guesser_is_not_looked_up(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, approval = await at.held()
+    read: list[str] = []
+    lookup = at.journal.get
+    monkeypatch.setattr(at.journal, "get", lambda name: (read.append(name), lookup(name))[1])
+
+    async def poll(session: GatewaySession, name: str) -> str:
+        answer = await session.call("execute_tool", {**CREATE, "approval_id": name})
+        return str(answer["status"])
+
+    assert await poll(session, approval) == "approval_required"
+    again = await at.session()  # a new session is no way round
+    for number in range(50):
+        assert await poll(again if number % 2 else session, f"appr_{number}") == "not_found"
+    assert len(read) == 1 + MAX_WRONG
+    assert await poll(session, approval) == "not_found", "a right id is no oracle either"
+    assert await poll(await at.session(principal="eve"), "appr_x") == "not_found"
+    assert len(read) == 2 + MAX_WRONG, "others are not held up"
+    at.clock.advance(WINDOW_S + 1)
+    assert await poll(session, approval) == "approval_required"
 
 
 async def test_g9_only_the_cards_own_challenge_fits(at: Desk) -> None:
@@ -473,6 +501,36 @@ async def test_g16_composed_and_decomposed_letters_are_two_calls(at: Desk) -> No
         call = {"tool_name": "create_ticket", "arguments": {"title": title}}
         ids.add((await session.call("execute_tool", call))["approval_id"])
     assert len(ids) == 2
+    plain, flagged = (card.to_dict()["notes"] for card in at.journal.rows())
+    assert plain == []
+    assert flagged == ["title is not in composed form (NFC), so it can look equal to another text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "notes"),
+    [
+        (
+            {"to": "ann@example.com", "city": "Москва", "title": "Ωmega 3"},
+            ["title mixes latin and greek letters in one word"],
+        ),
+        ({"site": "p\u0430ypal.example"}, ["site mixes latin and cyrillic letters in one word"]),
+        (
+            {"people": [{"n\u0430me": "x"}]},
+            ["name people[0].n\u0430me mixes latin and cyrillic letters in one word"],
+        ),
+        (
+            {"a": "Cafe\u0301 p\u0430y"},
+            [
+                "a is not in composed form (NFC), so it can look equal to another text; it mixes latin and cyrillic letters in one word"
+            ],
+        ),
+        ({"a": "naïve Straße 東京 café", "n": 3, "b": None}, []),
+    ],
+)
+def test_g32_texts_that_pass_for_others_are_noted(
+    arguments: dict[str, Any], notes: list[str]
+) -> None:
+    assert list(lookalike_notes(arguments)) == notes
 
 
 async def test_g17_defaults_are_filled_in_before_the_hash(at: Desk) -> None:

@@ -132,6 +132,7 @@ def test_the_card_shows_every_argument_whole_at_any_width(width: int) -> None:
         "risk": "write",
         "arguments": arguments,
         "expires_at": "2026-01-05T09:05:00Z",
+        "notes": ["look \u202e alike"],
     }
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(card_view(card))
@@ -152,10 +153,18 @@ def test_the_card_shows_every_argument_whole_at_any_width(width: int) -> None:
         assert mark in joined
     assert "\\u0020" * 38 + "hidden" in joined
     assert "line\\nbreak" in joined
+    assert "careful:" in joined
 
 
 def test_no_arguments_are_said_to_be_none() -> None:
-    card = {"approval_id": "a", "tool": "t", "risk": "write", "arguments": {}, "expires_at": "e"}
+    card = {
+        "approval_id": "a",
+        "tool": "t",
+        "risk": "write",
+        "arguments": {},
+        "expires_at": "e",
+        "notes": [],
+    }
     console = Console(file=io.StringIO(), width=60, color_system=None)
     console.print(card_view(card))
     assert isinstance(console.file, io.StringIO)
