@@ -36,10 +36,18 @@ Embed = Callable[[Sequence[str]], Any]
 _WORD = re.compile(r"[a-z0-9]+")
 STOPWORDS = frozenset(
     _WORD.findall(
-        "a an the to of for in on at by with and or my me i we our us you your it is be this that"
-        " from please can could some any new tool use"
+        """a an the this that these those some any each every all both no not
+        i me my mine we us our ours you your yours he him his she her hers it its they them their
+        theirs one ones someone somebody something anyone anything everyone everything
+        am is are was were be been being do does did doing have has had having will would shall
+        should can could may might must ll ve re d m s t
+        and or but nor so if than then as because while when where which who whom whose what why
+        how whether of in on at by with for to from into onto about there here
+        please thanks thank hi hello hey just really very too also only even still
+        want wants wanted need needs needed let lets like help get got new tool use"""
     )
 )
+"""Function words, and what politeness and wishing add to a request: they name no tool."""
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ed", "es", "s", "e")
 
 
