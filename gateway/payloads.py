@@ -49,7 +49,7 @@ def catalog_payload(hits: Sequence[ToolSpec], *, breadcrumb: bool) -> dict[str, 
         "layer": "1_catalog",
         "matches": [{"name": spec.name, "description": spec.description} for spec in hits],
     }
-    text = "Call get_tool_schema(tool_names=['NAME']), or say that none fits."
+    text = "Call get_tool_schema(tool_names=['NAME']) or say that none fits."
     return _ended(payload, text if hits else NOTHING_FITS, breadcrumb)
 
 
@@ -84,11 +84,19 @@ def schema_payload(
 
 
 def _shown_schema(spec: ToolSpec) -> dict[str, Any]:
-    """The schema less `additionalProperties: false`, which holds for nearly all: saves tokens."""
-    shown = dict(spec.input_schema)
+    """The schema less what goes without saying, which saves tokens in every prompt.
+
+    That is `additionalProperties: false`, which holds for nearly all, and the type of a parameter
+    whose enum shows it.
+    """
+    shown = copy.deepcopy(dict(spec.input_schema))
     if shown.get("additionalProperties") is False:
         del shown["additionalProperties"]
-    return copy.deepcopy(shown)
+    for schema in shown["properties"].values():
+        values = schema.get("enum", ())
+        if schema.get("type") == "string" and values and all(isinstance(v, str) for v in values):
+            del schema["type"]
+    return shown
 
 
 def dispatch_breadcrumb(disclosed: Sequence[ToolSpec]) -> str:

@@ -1,6 +1,7 @@
 """Every payload ends in the gateway's own `next_step`, whatever a model or a tool says."""
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -120,6 +121,21 @@ def test_layer_2_keeps_its_order_and_names_the_first_default(desk: Catalog) -> N
 
 def test_no_example_where_no_default_is(desk: Catalog) -> None:
     assert "e.g." not in payloads.dispatch_breadcrumb([desk.tools["close_ticket"]])
+
+
+def test_what_goes_without_saying_is_not_shown(desk: Catalog) -> None:
+    spec = desk.tools["create_ticket"]
+    properties = {
+        "named": {"type": "string", "enum": ["a", "b"]},
+        "mixed": {"type": "string", "enum": ["a", None]},
+        "number": {"type": "integer", "enum": [1, 2]},
+        "text": {"type": "string"},
+    }
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    spec = dataclasses.replace(spec, input_schema=schema)
+    shown = payloads.schema_payload([spec], [], [], breadcrumb=True)["disclosed"][0]["inputSchema"]
+    assert shown == {"type": "object", "properties": properties | {"named": {"enum": ["a", "b"]}}}
+    assert schema["properties"]["named"]["type"] == "string", "the catalog's own stays whole"
 
 
 def test_a_reader_cannot_change_the_catalog(desk: Catalog) -> None:
