@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from statistics import median
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from breadcrumbs.data_gen.hints import load_hints
 from breadcrumbs.data_gen.scenarios import droppable
 from breadcrumbs.data_gen.splits import kinds_seen_in_training, make_splits
 from breadcrumbs.gateway.catalog import load_catalog
+from breadcrumbs.models import SMALL, resolve_model
+from breadcrumbs.rendering import load_renderer
+from breadcrumbs.train.batches import decision_message
 
 CATALOG, HINTS = load_catalog(), load_hints()
 CONFIG = load("configs/generate/demo.yaml", GenerateConfig)
@@ -51,7 +55,7 @@ def test_there_are_enough_rows_tools_and_domains(
 def test_acting_and_asking_are_even_in_training(made: tuple[dict[str, Any], list[Row]]) -> None:
     training = [row for row in made[1] if row.scenario.split == "train"]
     found = Counter(row.scenario.behaviour for row in training)
-    assert 250 <= len(training) <= 350
+    assert len(training) == 640  # 320 steps of two: each is met once
     assert found["dispatch"] == found["clarify"]
     assert 0.06 <= found["decline"] / len(training) <= 0.10
     corrected = sum(row.source == "corrected" for row in training)
@@ -101,3 +105,19 @@ def test_drops_are_few_and_named(made: tuple[dict[str, Any], list[Row]]) -> None
     dropped = made[0]["dropped"]
     assert sum(dropped.values()) <= 0.05 * made[0]["counts"]["trajectories"]
     assert all(reason and number > 0 for reason, number in dropped.items())
+
+
+@pytest.mark.parametrize("split", ["train", "held_out_tools", "held_out_domain"])
+def test_most_prompts_stay_under_800_tokens(
+    made: tuple[dict[str, Any], list[Row]], split: str
+) -> None:
+    """With the small real model's own tokenizer, up to where act or ask is decided."""
+    renderer = load_renderer(resolve_model(SMALL))
+    rows = [row for row in made[1] if row.scenario.split == split]
+    lengths = []
+    for row in rows:
+        messages = list(row.messages)
+        decided = decision_message(messages, row.behaviour, row.scenario.tool)
+        lengths.append(len(renderer.prompt_ids(messages[:decided], list(row.tools))))
+    assert median(lengths) < 800
+    assert max(lengths) < 1000
