@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,7 +132,7 @@ def derive_hint(
         topics=known.topics,
         unsaid={**unsaid, **known.unsaid},
     )
-    hint = _with_clear_questions(spec, hint)
+    hint = _with_clear_questions(spec, _with_own_clauses(hint, set(arguments)))
     return hint if known.intents else dataclasses.replace(hint, intents=_unspoilt(spec, hint))
 
 
@@ -174,6 +174,32 @@ def _argument(
         questions=questions_of(label, kind),
         aliases=(label.split()[-1],),
     )
+
+
+def _with_own_clauses(hint: ToolHint, derived: Collection[str]) -> ToolHint:
+    """Without derived clauses that could speak of two arguments: nobody could tell which."""
+    said = Counter(
+        clause
+        for a in hint.arguments.values()
+        if not isinstance(a.clauses, dict)
+        for clause in a.clauses
+    )
+    labels = [argument.label.lower() for argument in hint.arguments.values()]
+    arguments = dict(hint.arguments)
+    for name in derived:
+        argument = hint.arguments[name]
+        if isinstance(argument.clauses, dict):
+            continue
+        stem = argument.label.lower().rpartition(" ")[0]
+        alike = [label for label in labels if stem and f"{label} ".startswith(f"{stem} ")]
+        own = [
+            clause
+            for clause in argument.clauses
+            if argument.label in clause
+            or (said[clause] == 1 and not (len(alike) > 1 and f" {stem} " in clause.lower()))
+        ]
+        arguments[name] = dataclasses.replace(argument, clauses=tuple(own))
+    return dataclasses.replace(hint, arguments=arguments)
 
 
 def _with_clear_questions(spec: ToolSpec, hint: ToolHint) -> ToolHint:

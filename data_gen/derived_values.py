@@ -17,6 +17,7 @@ import jsonschema_rs
 from breadcrumbs.data_gen.everyday import (
     ADDRESSES,
     COMMON_NUMBERS,
+    DECIMALS,
     NUMBERS,
     PEOPLE,
     POOLS,
@@ -40,6 +41,9 @@ _EXAMPLES = re.compile(
     r"(?:\be\.g\.?,?|\bfor example,?|\bsuch as|\bexamples?:|\bone of:?|\boptions:?|\bvalues:?"
     r"|\beither)\s*(?P<listed>[^()\n;]{1,160})",
     re.IGNORECASE,
+)
+_NO_EXAMPLES = frozenset(
+    "etc a an the and any e.g i.e all for or other others if in of to with default".split()
 )
 _MARKED = re.compile(r"'([^'\n]{1,40})'|\"([^\"\n]{1,40})\"|`([^`\n]{1,40})`")
 _SECRETS = re.compile(
@@ -75,8 +79,12 @@ _FORMAT_POOLS = {
     "color": "colour_code",
     "phone": "phone",
 }
+_TOLD = (("url", "url"), ("file path", "path"), ("sql", "sql"), ("script", "code"))
+_TOLD += (("text", "text"), ("sentence", "text"), ("description of", "text"))
+"""What a description may say of a text whose name says nothing."""
 _ANY_TEXT = (
-    "name path url uuid hex24 hex64 wallet digits slash_pair version letters2 letters3 letter"
+    "name path url uuid hex24 hex64 wallet digits digits2 digits8 digits11 digits14 slash_pair"
+    " version letters2 letters3 letter"
     " email host language_code country_code commit colour_code"
 ).split()
 
@@ -101,7 +109,9 @@ def source_of(name: str, schema: Mapping[str, Any], depth: int = 0) -> Source | 
     flat = flattened(schema)
     tokens = [word.lower() for word in split_words(name)]
     told = " ".join(tokens)
-    if _SECRETS.search(told) or told in ("token", "apikey"):
+    about = str(flat.get("description", ""))[:_READ].lower()
+    opens = tokens[-1:] == ["token"] and re.search(r"\b(?:api|auth\w*|access|bearer)\b", about)
+    if _SECRETS.search(told) or told == "token" or opens:
         return Underivable("it takes a credential, which belongs in no request")
     if _CURSORS.search(told):
         return Underivable("its value comes from an earlier answer")
@@ -225,8 +235,10 @@ def _numbers(tokens: Sequence[str], flat: Mapping[str, Any], kind: str) -> Itera
             yield Source({"integer": [int(low), int(high)]})
         else:
             places = 4 if last in ("latitude", "longitude", "lat", "lon", "lng") else 2
-            yield Source({"number": [low, high], "decimals": places})
-            yield Source({"integer": [int(low), int(high)]})
+            decimal = Source({"number": [low, high], "decimals": places})
+            whole = Source({"integer": [int(low), int(high)]})
+            narrow = high - low <= 1
+            yield from (decimal, whole) if last in DECIMALS or narrow else (whole, decimal)
     if given:
         yield _pool(given)
 
@@ -234,6 +246,8 @@ def _numbers(tokens: Sequence[str], flat: Mapping[str, Any], kind: str) -> Itera
 def _within(low: float, high: float, flat: Mapping[str, Any]) -> tuple[float, float]:
     """The part of a range that the schema's bounds leave, moved to them where they lie outside."""
     least, most = _bound(flat, "inimum", 1), _bound(flat, "aximum", -1)
+    if least is not None and most is not None and min(high, most) - max(low, least) < 1:
+        return least, most
     if least is not None and least > low:
         low, high = least, max(high, least + (high - low))
     if most is not None and most < high:
@@ -315,7 +329,7 @@ def _texts(tokens: Sequence[str], flat: Mapping[str, Any]) -> Iterator[Source] |
     given = [value for value in _given(flat) if isinstance(value, str) and _sayable(value)]
     by_name = _by_name(tokens, str(flat.get("description", ""))[:_READ].lower(), flat)
     if tokens and tokens[-1] in _OPEN_CHOICE and not given and form is None:
-        return Underivable(f"which values {' '.join(tokens)[:40]!r} may have stands nowhere")
+        return Underivable("the values it may have stand nowhere")
     return _text_sources(form, given, by_name, "pattern" in flat or "minLength" in flat)
 
 
@@ -346,6 +360,8 @@ def _by_name(tokens: Sequence[str], told: str, flat: Mapping[str, Any]) -> Sourc
     """What the name of a text says of its values, the description deciding between readings."""
     last = tokens[-1] if tokens else ""
     whole = set(tokens)
+    if last in ("to", "recipient", "number", "contact") and "phone" in told:
+        return _pool(POOLS["phone"])
     if last in ADDRESSES or (last in ("to", "from", "user") and "email" in told):
         return Source({"email": True})
     if last in PEOPLE or (last == "name" and whole & {"first", "full", "contact", "person"}):
@@ -355,6 +371,9 @@ def _by_name(tokens: Sequence[str], told: str, flat: Mapping[str, Any]) -> Sourc
         return timed
     if last in ("id", "ids", "key") and "key" not in tokens[:-1] and last != "key":
         return _pool(_numbered(tokens))
+    if last in NUMBERS and last not in WORDS:
+        low, high = NUMBERS[last]
+        return _pool([str(number) for number in range(int(low), int(high) + 1)][:MAX_CHOICES])
     pool = _pool_for(last, whole, told, flat)
     return None if pool is None else Source({"pool": list(POOLS[pool])}, pool in QUOTED)
 
@@ -363,7 +382,7 @@ def _time_source(last: str, whole: set[str], told: str) -> Source | None:
     says_day = "yyyy-mm-dd" in told or "yyyy/mm/dd" in told
     says_moment = "iso 8601" in told or "iso8601" in told or "rfc3339" in told or "hh:mm" in told
     if last in _DATES or (says_day and (last in _MOMENTS or whole & _BOUND_WORDS)):
-        return Source({"datetime" if says_moment and not says_day else "date": True})
+        return Source({"datetime" if says_moment else "date": True})
     told_twice = len(whole) > 1 or says_moment
     if (last in _MOMENTS and told_twice) or (whole & _BOUND_WORDS and says_moment):
         return Source({"datetime": True})
@@ -371,7 +390,8 @@ def _time_source(last: str, whole: set[str], told: str) -> Source | None:
 
 
 def _pool_for(last: str, whole: set[str], told: str, flat: Mapping[str, Any]) -> str | None:
-    if "0x" in told or (last in ("address", "wallet", "contract") and "wallet" in told + last):
+    chained = last == "address" and (whole & {"contract", "wallet", "token"} or "wallet" in told)
+    if "0x" in told or chained or last in ("wallet", "contract"):
         return "hex64" if "hash" in whole or "64" in told else "wallet"
     pool = WORDS.get(last)
     if pool == "language" and ("code" in told or "iso" in told or "code" in whole):
@@ -383,7 +403,8 @@ def _pool_for(last: str, whole: set[str], told: str, flat: Mapping[str, Any]) ->
         return "country_code"
     if pool == "colour" and ("hex" in told or "#" in told):
         return "colour_code"
-    if pool == "path" and ("director" in told or "folder" in told) and "file" not in told:
+    folders = {"repo", "repository", "project", "workspace", "root", "collection"}
+    if pool == "path" and (whole & folders or ("director" in told and "file" not in told)):
         return "folder"
     if pool == "path" and "url" in told:
         return "url"
@@ -392,8 +413,8 @@ def _pool_for(last: str, whole: set[str], told: str, flat: Mapping[str, Any]) ->
     if last == "name" and whole & {"file", "filename"}:
         return "filename"
     if last == "name":
-        return next((WORDS[w] for w in whole - {"name"} if w in WORDS), "name")
-    return pool
+        return next((WORDS[w] for w in sorted(whole - {"name"}) if w in WORDS), "name")
+    return pool or next((pool for word, pool in _TOLD if word in told), None)
 
 
 def _numbered(tokens: Sequence[str]) -> list[str]:
@@ -428,7 +449,7 @@ def _told_examples(text: str) -> list[Any]:
 def _is_example(part: str, is_marked: bool) -> bool:
     if not _sayable(part) or len(part.split()) > (_EXAMPLE_WORDS if is_marked else 1):
         return False
-    return is_marked or part.lower() not in ("etc", "a", "an", "the", "and", "any", "e.g", "all")
+    return is_marked or part.lower() not in _NO_EXAMPLES
 
 
 def _pool(values: Sequence[Any]) -> Source:

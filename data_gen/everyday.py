@@ -162,6 +162,10 @@ POOLS: dict[str, tuple[Any, ...]] = {
     "letters3": ("KXR", "QRT", "ZNB", "VBD"),
     "letter": ("K", "Q", "Z", "V"),
     "digits": ("4071", "8236", "5590", "7314"),
+    "digits2": ("41", "73", "58"),
+    "digits8": ("40718236", "55907314", "81164092"),
+    "digits11": ("15550142381", "15550117264", "15550168907"),
+    "digits14": ("40718236559073", "81164092735148", "60297318450261"),
     "slash_pair": ("acme-labs/web-shop", "northwind/billing-api", "bluefin/photo-wall"),
 }
 
@@ -240,9 +244,11 @@ NUMBERS: dict[str, tuple[float, float]] = {
     for bounds, listed in {
         (1, 12): "page month",
         (5, 90): "limit count size top n max num results maximum per_page days day take quantity"
-        " qty amount_of first last depth",
+        " qty first last",
         (2015, 2029): "year",
-        (0, 40): "offset skip index position row column line start_line",
+        (1, 4): "adults children infants pets guests rooms beds passengers players copies level"
+        " depth retries attempts radius",
+        (0, 40): "start offset skip index position row column line start_line",
         (120, 1900): "width height x y w h",
         (3000, 9000): "port",
         (-60, 60): "latitude lat",
@@ -257,3 +263,8 @@ NUMBERS: dict[str, tuple[float, float]] = {
 }
 """The last word of a number's name to the bounds it is drawn from, before the schema's own."""
 COMMON_NUMBERS = (2, 90)
+DECIMALS = frozenset(
+    "amount price cost value total budget balance salary sum rate ratio score temperature weight"
+    " latitude longitude lat lon lng opacity percentage percent threshold".split()
+)
+"""Numbers that people give with digits behind the point."""

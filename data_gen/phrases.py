@@ -47,12 +47,28 @@ VERBS = frozenset(
     split star start stop store stream submit subscribe suggest summarize swap switch sync tag take
     test toggle track transcribe transfer transform translate trigger type unassign undo unfollow
     uninstall unlink unlock unpin unregister unstar unsubscribe update upgrade upload upsert
-    validate verify view visualize vote wait watch withdraw write zip""".split()
+    validate verify view visualize vote wait watch withdraw write zip
+    append prepend increment decrement enqueue finalize initialize init mint burn stake claim bridge
+    broadcast rank rate comment react ban kick trash purge flush commit checkout stash tail dump
+    backup benchmark lint fix crawl simplify translate count greet roll press hover tap swipe scroll
+    upvote downvote prioritize reprioritize""".split()
 )
 """Base forms that begin a wish."""
+_LAST_VERBS = frozenset("read write get list search create update delete add remove".split())
+"""What follows its thing in some names: `issue_read`."""
 _ASKING_FOR = frozenset("return retrieve fetch obtain read view display load".split())
 _PREPOSITIONS = frozenset("for from in into of on onto to at as between within about".split())
-_CUT = frozenset("by with using via if when where that which based and or including given".split())
+_CUT = frozenset(
+    "by with using via if when where that which based including given matching".split()
+)
+_DANGLING = _PREPOSITIONS | frozenset(
+    """a an the all any current specific specified given new existing available its their
+    this""".split()
+)
+"""Words that no wish ends with."""
+_WITHOUT_ARTICLE = frozenset(
+    "a all an any me my the this forward back up down next again complete available".split()
+)
 _FILLERS = frozenset("tool api mcp endpoint function v1 v2 v3 cmd command".split())
 _MASS = frozenset(
     """access activity advice balance code content data documentation feedback health help history
@@ -65,9 +81,9 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "new": ("create",),
     "delete": ("delete", "remove", "get rid of"),
     "remove": ("remove", "take away"),
-    "get": ("get", "show me", "look up", "pull up"),
-    "read": ("read", "show me", "open"),
-    "list": ("list", "show me", "give me"),
+    "get": ("get", "look up", "pull up"),
+    "read": ("read", "open"),
+    "list": ("list", "go through"),
     "search": ("search", "look through"),
     "find": ("find", "look for"),
     "update": ("update", "change", "edit"),
@@ -83,10 +99,12 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "check": ("check", "look at"),
     "analyze": ("analyze", "take a look at"),
     "upload": ("upload",),
-    "describe": ("describe", "tell me about"),
+    "describe": ("describe",),
 }
 _NEW = frozenset("create add make generate new open schedule insert register draft".split())
 """Verbs whose thing is not there yet: it takes `a`."""
+_SEEKING = frozenset("search find query browse".split())
+"""Verbs that may be followed by the server's own name: `search wikipedia`."""
 _LEAD = re.compile(
     r"^(?:(?:this|the) (?:tool|function|method|endpoint|command) (?:will |can |is used to )?"
     r"|(?:a )?tool (?:to|for) |(?:can be )?used? (?:this )?(?:tool )?to "
@@ -155,12 +173,15 @@ def parse_name(name: str, domain: str = "") -> ParsedName:
     found = found or split_words(name)
     server = set(domain.split("_"))
     low = [word.lower() for word in found]
-    if low[0] in VERBS:
+    if low[0] in server and low[0] not in VERBS and len(low) > 1:
+        inner = parse_name("_".join(found[1:]))
+        return ParsedName((found[0], *inner.before), inner.verb, inner.rest)
+    if low[0] in VERBS or low[0].removeprefix("un").removeprefix("re") in VERBS:
         return ParsedName((), low[0], tuple(found[1:]))
-    for place in range(1, len(low)):
-        own = all(word in server for word in low[:place]) or place == 1
-        if low[place] in VERBS and own and place < len(low) - 1:
-            return ParsedName(tuple(found[:place]), low[place], tuple(found[place + 1 :]))
+    if len(low) > 1 and low[-1] in _LAST_VERBS:
+        return ParsedName((), low[-1], tuple(found[:-1]))
+    if len(low) > 2 and low[1] in VERBS:
+        return ParsedName((found[0],), low[1], tuple(found[2:]))
     if len(low) > 1 and low[-1] in VERBS:
         return ParsedName((), low[-1], tuple(found[:-1]))
     return ParsedName((), None, tuple(found))
@@ -170,16 +191,19 @@ def wishes(name: str, description: str, domain: str) -> tuple[str, ...]:
     """What a person wants of the tool, as verb phrases in lower case, best first."""
     parsed = parse_name(name, domain)
     found: list[str] = []
-    if parsed.verb is not None:
-        thing = noun_phrase(parsed.rest or parsed.before, new=parsed.verb in _NEW)
+    told = told_wish(description, name)
+    if parsed.verb is not None and (parsed.rest or told is None):
+        words = parsed.rest or parsed.before
+        own_words = {word.lower() for word in words} <= set(domain.split("_"))
+        named, new = own_words and parsed.verb in _SEEKING, parsed.verb in _NEW
+        thing = " ".join(words) if named else noun_phrase(words, new=new)  # a name has no article
         for verb in _SYNONYMS.get(parsed.verb, (parsed.verb,)):
             found.append(f"{verb} {thing}".strip())
-    told = told_wish(description, name)
     if told is not None:
         found.insert(0 if parsed.verb is None else len(found), told)
     if not found:
         thing = " ".join(parsed.rest)
-        found = [f"run {thing}", f"use {thing}", f"do the {thing} step"]
+        found = [f"run {thing}", f"use {thing}"]
     return tuple(dict.fromkeys(found))
 
 
@@ -202,7 +226,7 @@ def noun_phrase(words: Sequence[str], *, new: bool) -> str:
 
 
 def _with_article(group: Sequence[str], *, new: bool) -> list[str]:
-    if not group or group[0].lower() in ("a", "all", "an", "any", "me", "my", "the", "this"):
+    if not group or group[0].lower() in _WITHOUT_ARTICLE:
         return list(group)
     last = group[-1].lower()
     many = last.endswith("s") and not last.endswith(("ss", "us", "is"))
@@ -210,7 +234,8 @@ def _with_article(group: Sequence[str], *, new: bool) -> list[str]:
         return list(group)
     if not new:
         return ["the", *group]
-    return ["an" if group[0][0].lower() in "aeiou" else "a", *group]
+    vowels = "AEFHILMNORSX" if group[0].isupper() else "aeio"
+    return ["an" if group[0][0] in vowels else "a", *group]
 
 
 def told_wish(description: str, name: str) -> str | None:
@@ -227,10 +252,18 @@ def told_wish(description: str, name: str) -> str | None:
         return None
     kept: list[str] = []
     for token in tokens[1:]:
+        if token.lower() in ("and", "or"):
+            return None
         if token.lower() in _CUT:
             break
         kept.append(token)
-    if not 0 < len(kept) < MAX_WISH_WORDS or not is_plain(" ".join(kept)):
+    while kept and kept[-1].lower() in _DANGLING:
+        kept.pop()
+    if (
+        not 0 < len(kept) < MAX_WISH_WORDS
+        or kept[0].lower() in ("of", "operations")
+        or not is_plain(" ".join(kept))
+    ):
         return None
     named = {_stem(word.lower()) for word in split_words(name)}
     if named.isdisjoint(_stem(token.lower()) for token in kept):
@@ -254,7 +287,29 @@ def _stem(word: str) -> str:
 
 def label_of(name: str) -> str:
     """A parameter's name as a person writes it."""
-    return " ".join(split_words(name))
+    return " ".join(_IN_FULL.get(word, word) for word in split_words(name))
+
+
+_IN_FULL = {
+    "q": "query",
+    "lat": "latitude",
+    "lon": "longitude",
+    "lng": "longitude",
+    "num": "number",
+    "desc": "description",
+    "msg": "message",
+    "src": "source",
+    "dst": "destination",
+    "dest": "destination",
+    "cwd": "working directory",
+    "tz": "timezone",
+    "lang": "language",
+    "repo": "repository",
+    "org": "organization",
+    "env": "environment",
+    "max": "maximum",
+    "min": "minimum",
+}
 
 
 def clauses_of(label: str, *, quoted: bool, kind: str) -> tuple[str, ...]:
@@ -264,21 +319,32 @@ def clauses_of(label: str, *, quoted: bool, kind: str) -> tuple[str, ...]:
         return (f"with the {label} {said}", f"with {label}: {said}", f"using {label} {said}")
     if quoted:
         return (f"with the {label} {said}", f"using {said} as the {label}", f"with {label} {said}")
-    special = _SPECIAL.get(label.split()[-1])
+    first, _, last = label.lower().rpartition(" ")
     plain = (f"with the {label} {said}", f"using {said} as the {label}", f"with {label} {said}")
+    if first and last in ("id", "number", "name", "key"):
+        return (f"for {first} {said}", *plain)
+    way = first.split(" ")[0] if first else last
+    special = _DIRECTIONS.get(way, _SPECIAL.get(last))
     return (special, *plain) if special else plain
 
 
-_SPECIAL = {
-    "email": "with the e-mail address {value}",
-    "city": "for the city of {value}",
+_DIRECTIONS = {
+    "from": "from {value}",
+    "to": "to {value}",
     "until": "until {value}",
     "since": "since {value}",
-    "repo": "in the {value} repo",
+    "start": "starting {value}",
+    "end": "ending {value}",
+}
+_SPECIAL = {
+    "date": "on {value}",
+    "email": "with the e-mail address {value}",
+    "city": "for the city of {value}",
+    "repository": "in the {value} repository",
     "branch": "on the {value} branch",
     "language": "in the language {value}",
     "currency": "with {value} as the currency",
-    "limit": "with at most {value} of them as the limit",
+    "limit": "with a limit of {value}",
     "path": "at the path {value}",
     "folder": "in the folder {value}",
     "url": "at the url {value}",
@@ -323,5 +389,6 @@ def search_texts(name: str, description: str, domain: str) -> tuple[str, ...]:
     told = told_wish(description, name)
     if told is not None:
         found.append(told)
-    found += [f"{named} {server}", f"{told} {server}" if told else named]
+    if server != named:
+        found += [f"{named} {server}", f"{told} {server}" if told else named]
     return tuple(dict.fromkeys(text for text in found if text))
