@@ -166,6 +166,8 @@ def _argument(
     if isinstance(source, Underivable):
         return source
     label, kind = label_of(name), kind_of(source.values)
+    if kind == "email":
+        label = {"destination": "recipient", "origin": "sender"}.get(label, label)
     switches = switch_clauses(label) if kind == "boolean" else None
     return ArgumentHint(
         label=label,
@@ -191,12 +193,16 @@ def _with_own_clauses(hint: ToolHint, derived: Collection[str]) -> ToolHint:
         if isinstance(argument.clauses, dict):
             continue
         stem = argument.label.lower().rpartition(" ")[0]
+        spoken_of = any(f" {stem} " in f" {intent} " for intent in hint.intents)
         alike = [label for label in labels if stem and f"{label} ".startswith(f"{stem} ")]
         own = [
             clause
             for clause in argument.clauses
             if argument.label in clause
-            or (said[clause] == 1 and not (len(alike) > 1 and f" {stem} " in clause.lower()))
+            or (
+                said[clause] == 1
+                and not ((spoken_of or len(alike) > 1) and f" {stem} " in clause.lower())
+            )
         ]
         arguments[name] = dataclasses.replace(argument, clauses=tuple(own))
     return dataclasses.replace(hint, arguments=arguments)

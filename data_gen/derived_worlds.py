@@ -32,7 +32,7 @@ RECORDS = 8
 _VERBS: dict[str, Operation] = {
     verb: op
     for op, verbs in (
-        ("create", "create add make insert register post submit"),
+        ("create", "create add make insert register post submit book"),
         ("list", "list search find query"),
         ("get", "get read fetch retrieve show describe view"),
         ("update", "update edit modify set change patch rename"),

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 MAX_NAME_WORDS, MAX_LABEL_WORDS, MAX_WISH_WORDS, MAX_WORD = 9, 5, 9, 24
 """Words of a tool's name, a parameter's name and a wish; letters of one word."""
+_BEGINNING = 3
+"""Letters that two words must share from the start to be taken for the same."""
 _READ = 300
 """Characters of a description that are read."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -202,8 +204,9 @@ def wishes(name: str, description: str, domain: str) -> tuple[str, ...]:
     if told is not None:
         found.insert(0 if parsed.verb is None else len(found), told)
     if not found:
-        thing = " ".join(parsed.rest)
-        found = [f"run {thing}", f"use {thing}"]
+        words = (*parsed.before, *parsed.rest)
+        thing = " ".join(words)
+        found = [f"get the {thing}"] if len(words) > 1 else [f"run {thing}", f"use {thing}"]
     return tuple(dict.fromkeys(found))
 
 
@@ -265,8 +268,8 @@ def told_wish(description: str, name: str) -> str | None:
         or not is_plain(" ".join(kept))
     ):
         return None
-    named = {_stem(word.lower()) for word in split_words(name)}
-    if named.isdisjoint(_stem(token.lower()) for token in kept):
+    named = [_stem(word.lower()) for word in split_words(name)]
+    if not any(_alike(one, _stem(token.lower())) for one in named for token in kept):
         return None
     verb = "get" if verb in _ASKING_FOR else verb
     return " ".join([verb, *kept])
@@ -281,17 +284,27 @@ def _base(word: str) -> str | None:
     return candidate if candidate in VERBS else None
 
 
+def _alike(one: str, other: str) -> bool:
+    """Whether one word begins the other: `dep` and `depend`."""
+    short, long = sorted((one, other), key=len)
+    return len(short) >= _BEGINNING and long.startswith(short)
+
+
 def _stem(word: str) -> str:
     return word.removesuffix("s")[:6]
 
 
 def label_of(name: str) -> str:
     """A parameter's name as a person writes it."""
-    return " ".join(_IN_FULL.get(word, word) for word in split_words(name))
+    found = split_words(name)
+    return _ALONE.get(found[0], found[0]) if len(found) == 1 else " ".join(map(_in_full, found))
+
+
+def _in_full(word: str) -> str:
+    return _IN_FULL.get(word, word)
 
 
 _IN_FULL = {
-    "q": "query",
     "lat": "latitude",
     "lon": "longitude",
     "lng": "longitude",
@@ -310,6 +323,7 @@ _IN_FULL = {
     "max": "maximum",
     "min": "minimum",
 }
+_ALONE = _IN_FULL | {"q": "query", "from": "origin", "to": "destination"}
 
 
 def clauses_of(label: str, *, quoted: bool, kind: str) -> tuple[str, ...]:
@@ -324,7 +338,8 @@ def clauses_of(label: str, *, quoted: bool, kind: str) -> tuple[str, ...]:
     if first and last in ("id", "number", "name", "key"):
         return (f"for {first} {said}", *plain)
     way = first.split(" ")[0] if first else last
-    special = _DIRECTIONS.get(way, _SPECIAL.get(last))
+    timed = not first or way not in ("start", "end") or last in ("date", "time", "day")
+    special = _DIRECTIONS.get(way if timed else "", _SPECIAL.get(label.lower()))
     return (special, *plain) if special else plain
 
 
@@ -333,6 +348,10 @@ _DIRECTIONS = {
     "to": "to {value}",
     "until": "until {value}",
     "since": "since {value}",
+    "origin": "from {value}",
+    "destination": "to {value}",
+    "recipient": "to {value}",
+    "sender": "from {value}",
     "start": "starting {value}",
     "end": "ending {value}",
 }
