@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import jsonschema_rs
 
@@ -39,7 +39,7 @@ _EXAMPLE = re.compile(r"[A-Za-z0-9#@/+][A-Za-z0-9 ._:/@+#-]{0,39}")
 _EXAMPLE_WORDS = 3
 _EXAMPLES = re.compile(
     r"(?:\be\.g\.?,?|\bfor example,?|\bsuch as|\bexamples?:|\bone of:?|\boptions:?|\bvalues:?"
-    r"|\beither)\s*(?P<listed>[^()\n;]{1,160})",
+    r"|\bvalid \w{1,20}:|\beither)\s*(?P<listed>[^()\n;]{1,160})",
     re.IGNORECASE,
 )
 _NO_EXAMPLES = frozenset(
@@ -79,8 +79,15 @@ _FORMAT_POOLS = {
     "color": "colour_code",
     "phone": "phone",
 }
-_TOLD = (("url", "url"), ("file path", "path"), ("sql", "sql"), ("script", "code"))
-_TOLD += (("text", "text"), ("sentence", "text"), ("description of", "text"))
+_TOLD = (
+    ("url", "url"),
+    ("file path", "path"),
+    ("sql", "sql"),
+    ("script", "code"),
+    ("text", "text"),
+    ("sentence", "text"),
+    ("description of", "text"),
+)
 """What a description may say of a text whose name says nothing."""
 _ANY_TEXT = (
     "name path url uuid hex24 hex64 wallet digits digits2 digits8 digits11 digits14 slash_pair"
@@ -256,17 +263,17 @@ def _within(low: float, high: float, flat: Mapping[str, Any]) -> tuple[float, fl
 
 
 def _bound(flat: Mapping[str, Any], word: str, inside: int) -> float | None:
+    step = 1 if flat.get("type") == "integer" else 0.01
     plain, beyond = flat.get(f"m{word}"), flat.get(f"exclusiveM{word}")
-    bounds = [bound for bound in (plain,) if _is_number(bound)]
+    bounds: list[float] = [plain] if _is_number(plain) else []
     if _is_number(beyond):
-        bounds.append(beyond + inside * (1 if flat.get("type") == "integer" else 0.01))
+        bounds.append(beyond + inside * step)
     if not bounds:
         return None
-    found: float = max(bounds) if inside > 0 else min(bounds)
-    return found
+    return max(bounds) if inside > 0 else min(bounds)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -278,8 +285,8 @@ def _list(name: str, flat: Mapping[str, Any], depth: int) -> Iterator[Source] | 
     member = source_of(_singular(name), inner, depth + 1)
     if isinstance(member, Underivable):
         return Underivable(f"its members: {member.reason}")
-    if "boolean" in member.values:
-        return Underivable("nobody says a list of yes and no")
+    if "boolean" in member.values or "list" in member.values:
+        return Underivable("nobody says a list of lists, or of yes and no")
     low = int(flat.get("minItems", 1)) or 1
     high = min(int(flat.get("maxItems", 3)), max(low, 1 if "object" in member.values else 3))
     if low > MAX_FIELDS or high < low:

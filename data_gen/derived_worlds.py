@@ -29,17 +29,14 @@ from breadcrumbs.gateway.catalog import (
 
 RECORDS = 8
 """Records of each thing."""
-_VERBS: dict[str, Operation] = {
-    verb: op
-    for op, verbs in (
-        ("create", "create add make insert register post submit book"),
-        ("list", "list search find query"),
-        ("get", "get read fetch retrieve show describe view"),
-        ("update", "update edit modify set change patch rename"),
-        ("delete", "delete remove destroy"),
-    )
-    for verb in verbs.split()
+_OPERATIONS: Mapping[Operation, str] = {
+    "create": "create add make insert register post submit book",
+    "list": "list search find query",
+    "get": "get read fetch retrieve show describe view",
+    "update": "update edit modify set change patch rename",
+    "delete": "delete remove destroy",
 }
+_VERBS = {verb: op for op, verbs in _OPERATIONS.items() for verb in verbs.split()}
 _CHANGES = frozenset(("create", "update", "delete"))
 
 

@@ -178,7 +178,8 @@ WORDS: dict[str, str] = {
         "title": "title subject headline summary caption heading",
         "text": "text message body content comment description note notes reason details detail"
         " prompt instructions instruction sentence paragraph bio thought observation feedback"
-        " question answer context purpose goal task explanation input data abstract lyrics plan criteria logic"
+        " question answer context purpose goal task explanation input data abstract lyrics plan"
+        " criteria logic"
         " recommendation recommendations requirements remark remarks",
         "query": "query q search keyword keywords term terms topic topics phrase idea",
         "name": "name label tag category group team project collection index namespace bucket"

@@ -164,10 +164,10 @@ def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
         reasons = next(iter(derived.underivable.items()), ("no tool", "nothing was imported"))
         raise CatalogError(f"sources: no tool can be used; {reasons[0]}: {reasons[1]}")
     files = derived_files(derived)
-    paths = {
-        kind: tuple(str(out / name) for name in files if name.startswith(f"{kind}/"))
-        for kind in ("catalogs", "hints")
-    }
+    catalogs, hints = (
+        tuple(str(out / name) for name in files if name.startswith(kind))
+        for kind in ("catalogs/", "hints/")
+    )
     report = {
         "sources": list(config.sources),
         "hints": list(config.hints),
@@ -175,7 +175,7 @@ def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
         "refused": [refusal.to_dict() for refusal in imported.refused],
         **derived.to_dict(),
     }
-    config = dataclasses.replace(config, sources=(), **paths)
+    config = dataclasses.replace(config, sources=(), catalogs=catalogs, hints=hints)
     return _Inputs(config, derived.catalog, derived.hints, files, report)
 
 

@@ -53,7 +53,8 @@ VERBS = frozenset(
     append prepend increment decrement enqueue finalize initialize init mint burn stake claim bridge
     broadcast rank rate comment react ban kick trash purge flush commit checkout stash tail dump
     backup benchmark lint fix crawl simplify translate count greet roll press hover tap swipe scroll
-    upvote downvote prioritize reprioritize""".split()
+    upvote downvote prioritize reprioritize determine drag dig craft place equip login logout
+    pair dock charge dispatch enter leave reserve borrow lend return""".split()
 )
 """Base forms that begin a wish."""
 _LAST_VERBS = frozenset("read write get list search create update delete add remove".split())
@@ -113,6 +114,7 @@ _LEAD = re.compile(
     r"|allows? (?:you |users )?to )",
     re.IGNORECASE,
 )
+_PARAGRAPH_END = re.compile(r"\n\s*(?:\n|Args\b|Parameters\b|Returns\b)")
 _CLAUSE_END = re.compile(r"[.:;,(\[\n!?\"`<>{}|]| - | – | — ")
 
 
@@ -246,7 +248,8 @@ def told_wish(description: str, name: str) -> str | None:
 
     It must speak of what the name speaks of, and hold no word of `_ORDERS`.
     """
-    text = _LEAD.sub("", " ".join(description[:_READ].split()))
+    first = _PARAGRAPH_END.split(description[:_READ].strip(), maxsplit=1)[0]
+    text = _LEAD.sub("", " ".join(first.split()))
     tokens = _CLAUSE_END.split(text, maxsplit=1)[0].split()
     if not tokens or not all(_PLAIN_WORD.fullmatch(token) for token in tokens[:MAX_WISH_WORDS]):
         return None
@@ -260,7 +263,7 @@ def told_wish(description: str, name: str) -> str | None:
         if token.lower() in _CUT:
             break
         kept.append(token)
-    while kept and kept[-1].lower() in _DANGLING:
+    while kept and (kept[-1].lower() in _DANGLING or _is_aim(kept)):
         kept.pop()
     if (
         not 0 < len(kept) < MAX_WISH_WORDS
@@ -282,6 +285,11 @@ def _base(word: str) -> str | None:
             return candidate
     candidate = word.removesuffix("ies") + "y"
     return candidate if candidate in VERBS else None
+
+
+def _is_aim(kept: Sequence[str]) -> bool:
+    """Whether it ends in `to determine`, cut off from what is determined."""
+    return len(kept) > 1 and kept[-2].lower() == "to" and _base(kept[-1].lower()) is not None
 
 
 def _alike(one: str, other: str) -> bool:
