@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,13 +81,15 @@ def derive(catalog: Catalog, given: Mapping[str, ToolHint], max_hits: int) -> De
     if unknown:
         raise CatalogError(f"hints: {unknown[0]}: no such tool in the sources")
     worlds = with_worlds(catalog, given)
+    keys: dict[str, dict[str, Source]] = defaultdict(dict)
+    for (tool, argument), source in worlds.keys.items():
+        keys[tool][argument] = source
     index = ToolIndex(worlds.catalog)
     hints: dict[str, ToolHint] = {}
     underivable: dict[str, str] = {}
     for name in worlds.catalog.names():
         spec = worlds.catalog.tools[name]
-        keys = {arg: source for (tool, arg), source in worlds.keys.items() if tool == name}
-        hint = derive_hint(spec, given=given.get(name), keys=keys)
+        hint = derive_hint(spec, given=given.get(name), keys=keys[name])
         if isinstance(hint, ToolHint):
             hint = checked(spec, hint, worlds.catalog, index, max_hits)
         if isinstance(hint, Underivable) and name in given:
@@ -96,7 +98,22 @@ def derive(catalog: Catalog, given: Mapping[str, ToolHint], max_hits: int) -> De
             underivable[name] = hint.reason
         else:
             hints[name] = hint
-    return Derived(worlds.catalog.without(underivable), hints, underivable)
+    return Derived(_only(worlds.catalog, hints), hints, underivable)
+
+
+def _only(catalog: Catalog, names: Collection[str]) -> Catalog:
+    """A catalog of some tools and the collections they work on, with a search index of its own.
+
+    It must find what the catalog finds that is read back from its files.
+    """
+    tools = {name: spec for name, spec in catalog.tools.items() if name in names}
+    used = {(spec.domain, spec.effect.collection) for spec in tools.values() if spec.effect}
+    collections = {
+        domain: {name: kind for name, kind in kinds.items() if (domain, name) in used}
+        for domain, kinds in catalog.collections.items()
+        if any(spec.domain == domain for spec in tools.values())
+    }
+    return Catalog(tools, collections)
 
 
 def derive_hint(

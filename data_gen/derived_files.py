@@ -11,6 +11,11 @@ from breadcrumbs.data_gen.derive import Derived
 from breadcrumbs.gateway.imports.writing import catalog_text, yaml_text
 
 
+_HEADER = (
+    "# Derived by breadcrumbs generate. To change it, write hints of your own: docs/generate.md\n"
+)
+
+
 def derived_files(derived: Derived) -> dict[str, str]:
     """Texts by path: `catalogs/DOMAIN.yaml` and `hints/DOMAIN.yaml`.
 
@@ -21,10 +26,10 @@ def derived_files(derived: Derived) -> dict[str, str]:
     for domain in catalog.domains:
         specs = [spec for spec in catalog.tools.values() if spec.domain == domain]
         collections = catalog.collections.get(domain, {})
-        files[f"catalogs/{domain}.yaml"] = catalog_text(specs, domain, collections)
+        files[f"catalogs/{domain}.yaml"] = _HEADER + catalog_text(specs, domain, collections)
         tools = {spec.name: _plain(dataclasses.asdict(derived.hints[spec.name])) for spec in specs}
         body = {"version": CONFIG_VERSION, "domain": domain, "tools": tools}
-        files[f"hints/{domain}.yaml"] = yaml_text(body)
+        files[f"hints/{domain}.yaml"] = _HEADER + yaml_text(body)
     return files
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-import jsonschema_rs
+from jsonschema_rs import Draft202012Validator as Check
 
 from breadcrumbs.data_gen.everyday import (
     ADDRESSES,
@@ -147,39 +147,29 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def fits(values: Mapping[str, Any], schema: Mapping[str, Any], seed: str) -> bool:
     """Whether everything a source draws passes the schema."""
-    validator = compile_schema(schema)
+    return _passes(values, schema, compile_schema(schema), seed)
+
+
+def _passes(values: Mapping[str, Any], schema: Mapping[str, Any], check: Check, seed: str) -> bool:
     rng = random.Random(seed)
     try:
         drawn = [draw(values, schema, {}, CHECK_DAY, rng) for _ in range(_DRAWS)]
     except (CatalogError, KeyError, IndexError, TypeError, ValueError):
         return False
-    return all(validator.is_valid(value) for value in drawn)
+    return all(check.is_valid(value) for value in drawn)
 
 
 def _first_fitting(
     name: str, candidates: Iterator[Source], schema: Mapping[str, Any]
 ) -> Source | Underivable:
-    tried = 0
+    check = compile_schema(schema)
     for candidate in candidates:
-        tried += 1
-        pool = candidate.values.get("pool")
-        if pool is not None:
-            candidate = Source({"pool": _valid(pool, schema)}, candidate.quoted)
-            if not candidate.values["pool"]:
-                continue
-        if fits(candidate.values, schema, name):
-            return candidate
-    if not tried:
-        return Underivable("no value can be made for its type")
+        values = candidate.values
+        if "pool" in values:
+            values = {"pool": [v for v in values["pool"] if check.is_valid(v)][:MAX_CHOICES]}
+        if _passes(values, schema, check, name):
+            return Source(values, candidate.quoted)
     return Underivable("every value tried breaks its schema (pattern, length or bounds)")
-
-
-def _valid(pool: Sequence[Any], schema: Mapping[str, Any]) -> list[Any]:
-    try:
-        validator = compile_schema(schema)
-    except (jsonschema_rs.ValidationError, ValueError):
-        return []
-    return [value for value in pool if validator.is_valid(value)][:MAX_CHOICES]
 
 
 def _candidates(
@@ -237,7 +227,8 @@ def _numbers(tokens: Sequence[str], flat: Mapping[str, Any], kind: str) -> Itera
         if low > high:
             continue
         if isinstance(step, int) and step > 1:
-            yield _pool([n for n in range(-(-int(low) // step) * step, int(high) + 1, step)][:20])
+            first = -(-int(low) // step) * step
+            yield _pool(list(range(first, int(high) + 1, step)[:MAX_CHOICES]))
         if kind == "integer":
             yield Source({"integer": [int(low), int(high)]})
         else:
@@ -408,6 +399,8 @@ def _pool_for(last: str, whole: set[str], told: str, flat: Mapping[str, Any]) ->
         return next((coded[word] for word in coded if word in whole), pool)
     if pool == "country" and ("code" in told or flat.get("maxLength") == 2):
         return "country_code"
+    if last in ("from", "to") and "currency" in told:
+        return "currency"
     if pool == "colour" and ("hex" in told or "#" in told):
         return "colour_code"
     folders = {"repo", "repository", "project", "workspace", "root", "collection"}

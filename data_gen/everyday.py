@@ -198,7 +198,7 @@ WORDS: dict[str, str] = {
         "path": "path file filepath source destination src dest target output document",
         "folder": "directory dir folder_path cwd root workdir",
         "filename": "filename basename",
-        "city": "city location place town region area destination_city origin where",
+        "city": "city location place town region area origin where from to",
         "country": "country nation",
         "street": "street address",
         "postcode": "zip zipcode postcode cep",

@@ -45,7 +45,7 @@ def write_catalog(specs: Sequence[ToolSpec], path: Path) -> None:
         ConfigError: the place cannot be written.
     """
     # Each tool names its own domain.
-    write_text(path, catalog_text(specs, domain_name(path.stem, "imported"), {}))
+    write_text(path, _HEADER + catalog_text(specs, domain_name(path.stem, "imported"), {}))
 
 
 def catalog_text(
@@ -56,7 +56,7 @@ def catalog_text(
     if collections:
         body["collections"] = {name: _plain(kind) for name, kind in collections.items()}
     body["tools"] = [_tool(spec, with_effect=bool(collections)) for spec in specs]
-    return _HEADER + yaml_text(body)
+    return yaml_text(body)
 
 
 def yaml_text(body: Mapping[str, Any]) -> str:

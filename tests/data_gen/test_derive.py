@@ -41,6 +41,7 @@ from breadcrumbs.errors import CatalogError, ConfigError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.imports.importing import import_sources
+from breadcrumbs.gateway.imports.writing import write_catalog
 from breadcrumbs.gateway.search import ToolIndex
 from breadcrumbs.gateway.worlds import World
 
@@ -444,6 +445,27 @@ def test_reads_that_are_labelled_find_the_records_they_name() -> None:
     assert effects["delete_berth"] is not None
     assert effects["delete_berth"].op == "record"
     assert effects["delete_berths_now"] is None
+
+
+def test_labelled_reads_run_on_the_derived_world(sources: tuple[str, ...], tmp_path: Path) -> None:
+    """Import, label, generate: what the docs tell a project to do."""
+    tools = [tool.spec for tool in import_sources(sources).tools]
+    reads = ("getBoardNote", "listBoardNotes")
+    labelled = [
+        dataclasses.replace(spec, risk=Risk.READ, requires_approval=False)
+        if spec.name in reads
+        else spec
+        for spec in tools
+    ]
+    write_catalog(labelled, tmp_path / "mine.yaml")
+    config = dataclasses.replace(_config((str(tmp_path / "mine.yaml"),)), held_out_share=0.0)
+    generate(config, tmp_path / "set", _silent)
+    reports = {
+        row.scenario.tool: row.messages[-1].content
+        for row in load_rows(tmp_path / "set", "train", behaviour="dispatch")
+    }
+    assert reports["getBoardNote"].startswith("Here it is: board note id BOA-")
+    assert reports["listBoardNotes"] == "I found 5 in board notes."
 
 
 def _spec(name: str, properties: Mapping[str, Any], risk: Risk, **rest: Any) -> ToolSpec:
