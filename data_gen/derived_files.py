@@ -10,7 +10,6 @@ from breadcrumbs.config import CONFIG_VERSION
 from breadcrumbs.data_gen.derive import Derived
 from breadcrumbs.gateway.imports.writing import catalog_text, yaml_text
 
-
 _HEADER = (
     "# Derived by breadcrumbs generate. To change it, write hints of your own: docs/generate.md\n"
 )

@@ -386,18 +386,24 @@ def switch_clauses(label: str) -> dict[bool, tuple[str, ...]]:
             True: (f"with {rest} included", f"including {rest}"),
             False: (f"with {rest} left out", f"leaving out {rest}"),
         }
-    thing = rest if first in ("is", "has", "use", "enable", "enabled", "should") and rest else label
+    thing = switch_of(label)
     return {
         True: (f"with {thing} turned on", f"with {thing} set to yes"),
         False: (f"with {thing} turned off", f"with {thing} set to no"),
     }
 
 
+def switch_of(label: str) -> str:
+    """What is switched: `pinned` for `is pinned`."""
+    first, _, rest = label.partition(" ")
+    return rest if rest and first in ("is", "has", "use", "enable", "enabled", "should") else label
+
+
 def questions_of(label: str, kind: str) -> tuple[str, ...]:
     """Ways to ask for a parameter, the plainest first."""
     be = "are" if label.endswith("s") and not label.endswith(("ss", "us", "is")) else "is"
     if kind == "boolean":
-        return (f"What is the {label}?", f"Should {label} be on or off?")
+        return (f"What is the {label}?", f"Should {switch_of(label)} be on or off?")
     if kind in ("datetime", "date", "time"):
         return (f"What is the {label}?", f"Which {label} should I use?")
     return (

@@ -34,9 +34,9 @@ from breadcrumbs.data_gen.hints import (
 from breadcrumbs.data_gen.phrases import told_wish, wishes
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, make_blueprint
-from breadcrumbs.data_gen.splits import choose_held_out
+from breadcrumbs.data_gen.splits import choose_held_out, make_splits
 from breadcrumbs.data_gen.values import draw
-from breadcrumbs.data_gen.verify import Verifier
+from breadcrumbs.data_gen.verify import Verifier, replay
 from breadcrumbs.errors import CatalogError, ConfigError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -244,6 +244,17 @@ def test_a_data_set_names_files_that_read_back_as_what_it_was_made_from(
     assert {n: catalog.tools[n] for n in catalog.names()} == dict(derived.catalog.tools)
     assert {d: dict(c) for d, c in catalog.collections.items()} == dict(derived.catalog.collections)
     assert check_hints(hints, catalog) == []
+
+
+def test_rows_replay_on_the_files_that_lie_with_them(folder: Path, rows: list[Row]) -> None:
+    made = read_manifest(folder)["config"]
+    splits = make_splits(load_catalog(made["catalogs"]), made["held_out_tools"], "")
+    settings = GatewaySettings(max_hits=made["max_hits"])
+    for row in rows:
+        catalog = splits.catalog_for(row.split)
+        again = asyncio.run(replay(row.scenario, row.messages, catalog, settings))
+        assert [m.content for m in again.messages] == [m.content for m in row.messages]
+        assert again.state_hash == row.meta["state_hash"]
 
 
 def test_the_same_sources_give_the_same_rows_and_a_second_run_keeps_them(
