@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ class Derived:
         }
 
 
-def _counted(reasons: Any) -> dict[str, int]:
+def _counted(reasons: Iterable[str]) -> dict[str, int]:
     """How often each reason stands, argument names left out; most frequent first."""
     return dict(Counter(reason.rpartition(": ")[2] for reason in reasons).most_common())
 

@@ -53,7 +53,7 @@ _SECRETS = re.compile(
 _CURSORS = re.compile(r"\b(?:cursor|(?:page|continuation|next|sync|resume) ?token|etag|after id)\b")
 _OPEN_CHOICE = frozenset(
     "type mode status kind action operation format level sort unit units state method strategy"
-    " sort_by scope visibility priority severity role event style period frequency".split()
+    " by scope visibility priority severity role event style period frequency".split()
 )
 """Words whose values are a fixed list that only the schema could tell."""
 _DATES = frozenset("date day due deadline birthday".split())

@@ -109,7 +109,10 @@ def _effect(spec: ToolSpec, things: Mapping[str, _Thing], given: ToolHint | None
     if op == "create" or (op == "list" and things[collection].records):
         return Effect(op, collection)
     argument = _key_argument(spec)
-    if op == "list" or argument is None or (given and argument in given.arguments):
+    if op == "list" or argument is None:
+        return None
+    own = given.arguments.get(argument) if given is not None else None
+    if own is not None and own.values.get("records") != collection:
         return None
     others = [name for name in spec.input_schema["properties"] if name != argument]
     # What else a deletion is told would leave no trace, and an update of nothing none either.

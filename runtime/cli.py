@@ -17,7 +17,7 @@ import click
 from breadcrumbs import __version__
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
-from breadcrumbs.catalog_cli import catalog
+from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.errors import BreadcrumbsError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def generate(config: Path, out: Path, sources: tuple[str, ...], changes: tuple[s
     from breadcrumbs.data_gen.generate import generate as run
     from breadcrumbs.progress import live
 
+    quiet_sdk()
     if sources:
         changes = (*changes, f"sources={json.dumps(sources)}")
     settings = configs.load(config, GenerateConfig, changes)

@@ -680,6 +680,41 @@ def test_derived_files_are_one_pair_a_domain(derived: Derived) -> None:
     ]
 
 
+def test_a_domain_of_any_name_stays_inside_the_data_set() -> None:
+    specs = [
+        dataclasses.replace(_spec(name, {}, Risk.WRITE), domain=domain)
+        for name, domain in (("add_tide", "../../etc"), ("add_moon", "etc"), ("add_sun", "/"))
+    ]
+    found = derive(Catalog({spec.name: spec for spec in specs}), {}, 2)
+    assert sorted(name for name in derived_files(found) if name.startswith("catalogs/")) == [
+        "catalogs/etc.yaml",
+        "catalogs/etc_2.yaml",
+        "catalogs/tools.yaml",
+    ]
+
+
+def test_a_hint_of_ones_own_may_name_derived_records(
+    sources: tuple[str, ...], tmp_path: Path
+) -> None:
+    note = {
+        "label": "note",
+        "values": {"records": "board_notes", "field": "board_note_id"},
+        "clauses": ["namely {value}"],
+        "questions": ["Which note is it?"],
+    }
+    path = _hint_file(tmp_path, {"deleteBoardNote": {"arguments": {"boardNoteId": note}}})
+    found = derive(import_sources(sources).catalog(), load_hints([path]), 2)
+    effect = found.catalog.tools["deleteBoardNote"].effect
+    assert effect is not None
+    assert effect.op == "delete"
+    note["values"] = {"pool": ["NOTE-1"]}
+    path = _hint_file(tmp_path, {"deleteBoardNote": {"arguments": {"boardNoteId": note}}})
+    found = derive(import_sources(sources).catalog(), load_hints([path]), 2)
+    effect = found.catalog.tools["deleteBoardNote"].effect
+    assert effect is not None
+    assert effect.op == "record"  # the world has no such note to delete
+
+
 def test_a_hint_needs_nothing_but_the_spec() -> None:
     spec = _spec("add_tide_mark", {"city": {"type": "string"}}, Risk.WRITE)
     hint = derive_hint(spec)
