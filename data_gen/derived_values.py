@@ -58,6 +58,7 @@ _OPEN_CHOICE = frozenset(
 """Words whose values are a fixed list that only the schema could tell."""
 _DATES = frozenset("date day due deadline birthday".split())
 _MOMENTS = frozenset("datetime timestamp since until time at".split())
+_MOMENT_FORMS = ("iso 8601", "iso8601", "iso format", "rfc3339", "rfc 3339", "hh:mm", "datetime")
 _BOUND_WORDS = frozenset("start end from to begin after before".split())
 _FORMATS: dict[str, dict[str, Any]] = {
     "date": {"date": True},
@@ -220,7 +221,8 @@ def _numbers(tokens: Sequence[str], flat: Mapping[str, Any], kind: str) -> Itera
     if len(given) > 1:
         yield _pool(given)
     last = tokens[-1] if tokens else ""
-    usual = NUMBERS.get(last, COMMON_NUMBERS)
+    before = tokens[-2] if len(tokens) > 1 and last in ("number", "no") else last
+    usual = NUMBERS.get(before, NUMBERS.get(last, COMMON_NUMBERS))
     step = flat.get("multipleOf", 1)
     for low, high in (usual, COMMON_NUMBERS, (0, 1), (0, 10**6)):
         low, high = _within(low, high, flat)
@@ -358,7 +360,7 @@ def _by_name(tokens: Sequence[str], told: str, flat: Mapping[str, Any]) -> Sourc
     """What the name of a text says of its values, the description deciding between readings."""
     last = tokens[-1] if tokens else ""
     whole = set(tokens)
-    if last in ("to", "recipient", "number", "contact") and "phone" in told:
+    if last in ("to", "recipient", "number", "contact") and ("phone" in told or "phone" in whole):
         return _pool(POOLS["phone"])
     if last in ADDRESSES or (last in ("to", "from", "user") and "email" in told):
         return Source({"email": True})
@@ -378,7 +380,7 @@ def _by_name(tokens: Sequence[str], told: str, flat: Mapping[str, Any]) -> Sourc
 
 def _time_source(last: str, whole: set[str], told: str) -> Source | None:
     says_day = "yyyy-mm-dd" in told or "yyyy/mm/dd" in told
-    says_moment = "iso 8601" in told or "iso8601" in told or "rfc3339" in told or "hh:mm" in told
+    says_moment = any(form in told for form in _MOMENT_FORMS)
     if last in _DATES or (says_day and (last in _MOMENTS or whole & _BOUND_WORDS)):
         return Source({"datetime" if says_moment else "date": True})
     told_twice = len(whole) > 1 or says_moment

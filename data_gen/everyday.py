@@ -187,7 +187,7 @@ WORDS: dict[str, str] = {
         " application device server alias profile theme template template deck model dataset"
         " database db key field property node item element component layer stage queue game"
         " brand product company store player champion class function method variable agent"
-        " entity concept palace preset prefix suffix identifier title_slug slug campaign",
+        " value entity concept palace preset prefix suffix identifier title_slug slug campaign",
         "repository": "repo repository",
         "organisation": "org organization organisation owner vendor account workspace_slug",
         "branch": "branch ref base head",
@@ -245,6 +245,7 @@ NUMBERS: dict[str, tuple[float, float]] = {
     word: bounds
     for bounds, listed in {
         (1, 12): "page month",
+        (1, 30): "chapter juz hizb rub manzil ruku season episode volume verse",
         (5, 90): "limit count size top n max num results maximum per_page days day take quantity"
         " qty first last",
         (2015, 2029): "year",

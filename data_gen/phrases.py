@@ -14,6 +14,8 @@ MAX_NAME_WORDS, MAX_LABEL_WORDS, MAX_WISH_WORDS, MAX_WORD = 9, 5, 9, 24
 """Words of a tool's name, a parameter's name and a wish; letters of one word."""
 _BEGINNING = 3
 """Letters that two words must share from the start to be taken for the same."""
+_FAR = 3
+"""A verb is looked for among the first so many words of a name."""
 _READ = 300
 """Characters of a description that are read."""
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -54,7 +56,8 @@ VERBS = frozenset(
     broadcast rank rate comment react ban kick trash purge flush commit checkout stash tail dump
     backup benchmark lint fix crawl simplify translate count greet roll press hover tap swipe scroll
     upvote downvote prioritize reprioritize determine drag dig craft place equip login logout
-    pair dock charge dispatch enter leave reserve borrow lend return""".split()
+    browse pack unpack respond assert redeem summon pair dock charge dispatch enter leave reserve
+    borrow lend""".split()
 )
 """Base forms that begin a wish."""
 _LAST_VERBS = frozenset("read write get list search create update delete add remove".split())
@@ -72,7 +75,7 @@ _DANGLING = _PREPOSITIONS | frozenset(
 _WITHOUT_ARTICLE = frozenset(
     "a all an any me my the this forward back up down next again complete available".split()
 )
-_FILLERS = frozenset("tool api mcp endpoint function v1 v2 v3 cmd command".split())
+_FILLERS = frozenset("tool api mcp endpoint v1 v2 v3 cmd".split())
 _MASS = frozenset(
     """access activity advice balance code content data documentation feedback health help history
     html info information java json markdown media memory metadata money news output progress
@@ -184,8 +187,9 @@ def parse_name(name: str, domain: str = "") -> ParsedName:
         return ParsedName((), low[0], tuple(found[1:]))
     if len(low) > 1 and low[-1] in _LAST_VERBS:
         return ParsedName((), low[-1], tuple(found[:-1]))
-    if len(low) > 2 and low[1] in VERBS:
-        return ParsedName((found[0],), low[1], tuple(found[2:]))
+    for place in range(1, min(_FAR, len(low) - 1)):
+        if low[place] in VERBS:
+            return ParsedName(tuple(found[:place]), low[place], tuple(found[place + 1 :]))
     if len(low) > 1 and low[-1] in VERBS:
         return ParsedName((), low[-1], tuple(found[:-1]))
     return ParsedName((), None, tuple(found))
@@ -214,6 +218,8 @@ def wishes(name: str, description: str, domain: str) -> tuple[str, ...]:
 
 def noun_phrase(words: Sequence[str], *, new: bool) -> str:
     """`pending review` as `the pending review`, or `a pending review` where it is to be made."""
+    if words and words[0] in _CUT:
+        return " ".join(words)
     parts: list[str] = []
     group: list[str] = []
     for word in words:
