@@ -92,6 +92,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "list": ("list", "go through"),
     "search": ("search", "look through"),
     "find": ("find", "look for"),
+    "lookup": ("look up", "find"),
     "update": ("update", "change", "edit"),
     "modify": ("modify", "change"),
     "edit": ("edit", "change"),
