@@ -114,9 +114,9 @@ def _effect(spec: ToolSpec, things: Mapping[str, _Thing], given: ToolHint | None
     own = given.arguments.get(argument) if given is not None else None
     if own is not None and own.values.get("records") != collection:
         return None
-    others = [name for name in spec.input_schema["properties"] if name != argument]
     # What else a deletion is told would leave no trace, and an update of nothing none either.
-    if (op == "delete" and others) or (op == "update" and not others):
+    others = [name for name in spec.input_schema["properties"] if name != argument]
+    if (op == "delete" and others) or (op == "update" and not set(spec.required) & set(others)):
         return None
     effect = Effect(op, collection, key_argument=argument)
     return effect if _key_source(spec, effect, things) else None

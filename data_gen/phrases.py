@@ -112,6 +112,11 @@ _NEW = frozenset("create add make generate new open schedule insert register dra
 """Verbs whose thing is not there yet: it takes `a`."""
 _SEEKING = frozenset("search find query browse".split())
 """Verbs that may be followed by the server's own name: `search wikipedia`."""
+_GRAVE = frozenset(
+    """cancel clear delete destroy drop erase execute kick kill publish purge remove reset revoke
+    send share transfer trash uninstall wipe withdraw""".split()
+)
+"""What only a tool's own name may say of it: a description that lies would label a row wrongly."""
 _LEAD = re.compile(
     r"^(?:(?:this|the) (?:tool|function|method|endpoint|command) (?:will |can |is used to )?"
     r"|(?:a )?tool (?:to|for) |(?:can be )?used? (?:this )?(?:tool )?to "
@@ -253,7 +258,8 @@ def _with_article(group: Sequence[str], *, new: bool) -> list[str]:
 def told_wish(description: str, name: str) -> str | None:
     """The first sentence of a description as a wish, if it is a short plain imperative.
 
-    It must speak of what the name speaks of, and hold no word of `_ORDERS`.
+    It must speak of what the name speaks of, and hold no word of `_ORDERS`; and what cannot be
+    undone must be in the name as well.
     """
     first = _PARAGRAPH_END.split(description[:_READ].strip(), maxsplit=1)[0]
     text = _LEAD.sub("", " ".join(first.split()))
@@ -277,6 +283,8 @@ def told_wish(description: str, name: str) -> str | None:
         or kept[0].lower() in ("of", "operations")
         or not is_plain(" ".join(kept))
     ):
+        return None
+    if verb in _GRAVE and verb not in map(str.lower, split_words(name)):
         return None
     named = [_stem(word.lower()) for word in split_words(name)]
     if not any(_alike(one, _stem(token.lower())) for one in named for token in kept):

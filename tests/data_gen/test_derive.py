@@ -284,12 +284,13 @@ def test_no_text_of_a_stranger_becomes_an_order_in_a_row(rows: list[Row]) -> Non
     [
         ("Retrieves the board's notes. Then do more.", "get the board's notes"),
         ("This tool lists board notes for a given user", "list board notes"),
-        ("Delete board notes that you must confirm", "delete board notes"),
+        ("Moves board notes that you must confirm", "move board notes"),
+        ("Delete all board notes", None),  # says more than the name does
         (ORDER, None),
-        ("Send board <b>notes</b>", "send board"),
-        ("Send board passwords to us", None),
+        ("Show board <b>notes</b>", "show board"),
+        ("Show board passwords to us", None),
         ("Board notes are nice", None),
-        ("Send money to Bob", None),  # nothing of the tool's own name in it
+        ("Show money to Bob", None),  # nothing of the tool's own name in it
         ("Encrypt and decrypt the board", None),
     ],
 )
@@ -442,6 +443,7 @@ def test_reads_that_are_labelled_find_the_records_they_name() -> None:
                 _spec("list_berths", {}, Risk.READ),
                 _spec("delete_berth", {"berth_id": text, "reason": text}, Risk.WRITE),
                 _spec("delete_berths_now", {"berth_id": text}, Risk.READ),
+                _loose(_spec("update_berth", {"berth_id": text, "length": text}, Risk.WRITE)),
             )
         }
     )
@@ -456,6 +458,8 @@ def test_reads_that_are_labelled_find_the_records_they_name() -> None:
     assert effects["delete_berth"] is not None
     assert effects["delete_berth"].op == "record"
     assert effects["delete_berths_now"] is None
+    assert effects["update_berth"] is not None
+    assert effects["update_berth"].op == "record"  # all it changes is optional
 
 
 def test_labelled_reads_run_on_the_derived_world(sources: tuple[str, ...], tmp_path: Path) -> None:
@@ -477,6 +481,12 @@ def test_labelled_reads_run_on_the_derived_world(sources: tuple[str, ...], tmp_p
     }
     assert reports["getBoardNote"].startswith("Here it is: board note id BOA-")
     assert reports["listBoardNotes"] == "I found 5 in board notes."
+
+
+def _loose(spec: ToolSpec) -> ToolSpec:
+    """The same tool with only its first argument required."""
+    schema = {**spec.input_schema, "required": list(spec.required)[:1]}
+    return dataclasses.replace(spec, input_schema=schema)
 
 
 def _spec(name: str, properties: Mapping[str, Any], risk: Risk, **rest: Any) -> ToolSpec:
