@@ -43,7 +43,7 @@ def _is_time(text: str) -> bool:
 
 
 _FORMATS = {"date-time": _is_moment, "time": _is_time}
-Operation = Literal["create", "update", "delete", "get", "list", "append"]
+Operation = Literal["create", "update", "delete", "get", "list", "append", "record"]
 
 
 class Risk(StrEnum):

@@ -17,7 +17,7 @@ import click
 from breadcrumbs import __version__
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
-from breadcrumbs.catalog_cli import catalog
+from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.errors import BreadcrumbsError
 
 if TYPE_CHECKING:
@@ -54,14 +54,28 @@ cli.add_command(catalog)
 @cli.command()
 @click.option("--config", type=CONFIG, required=True, help="configs/generate/*.yaml")
 @click.option("--out", type=FOLDER, required=True, help="Folder for the data set.")
+@click.option(
+    "--catalog",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="Your tools, as for catalog import.",
+)
 @overrides
-def generate(config: Path, out: Path, changes: tuple[str, ...]) -> None:
-    """Make a verified data set through the gateway and the loop."""
+def generate(config: Path, out: Path, sources: tuple[str, ...], changes: tuple[str, ...]) -> None:
+    """Make a verified data set through the gateway and the loop.
+
+    With --catalog the tools come from files or servers that nobody has written hints for; world,
+    values and wording are derived from their schemas.
+    """
     from breadcrumbs import config as configs
     from breadcrumbs.data_gen.generate import GenerateConfig
     from breadcrumbs.data_gen.generate import generate as run
     from breadcrumbs.progress import live
 
+    quiet_sdk()
+    if sources:
+        changes = (*changes, f"sources={json.dumps(sources)}")
     settings = configs.load(config, GenerateConfig, changes)
     console = _console()
     with live("generate", console) as report:
@@ -77,6 +91,23 @@ def _print_counts(console: Console, manifest: dict[str, Any], out: Path) -> None
         console.print(f"  {axis}: {parts}")
     for reason, number in sorted(manifest["dropped"].items()):
         console.print(f"  dropped, {reason}: {number}")
+    for part, number in manifest.get("missing_rows", {}).items():
+        console.print(f"  missing, {part}: {number}")
+    if "derived" in manifest:
+        _print_derived(console, manifest["derived"], out)
+
+
+def _print_derived(console: Console, derived: dict[str, Any], out: Path) -> None:
+    """What came of the sources; reasons may quote strangers' names, so nothing is markup."""
+    console.print(
+        f"  tools: {derived['imported']} imported, {len(derived['refused'])} refused,"
+        f" {derived['tools']} used, {len(derived['underivable'])} underivable"
+    )
+    for reason, number in derived["underivable_reasons"].items():
+        console.print(f"  underivable, {reason}: {number}", markup=False)
+    for reason, number in derived["unsaid_reasons"].items():
+        console.print(f"  optional argument never said, {reason}: {number}", markup=False)
+    console.print(f"  each by name under `derived` in {out / 'manifest.json'}")
 
 
 @cli.group()
