@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ MANIFEST = "manifest.json"
 CARD = "README.md"
 AXES = ("behaviour", "split", "source", "domain", "tool")
 Source = Literal["oracle", "corrected"]
+_TABLES = ("config", "dropped", "counts", "files")
+"""What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
 _TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
@@ -100,6 +103,26 @@ def load_rows(
     ]
 
 
+def find_row(rows: Sequence[Row], which: str, folder: str | Path) -> Row:
+    """The row with the id `which`, or at that position from 0.
+
+    Raises:
+        DataError: there is no such row.
+    """
+    for row in rows:
+        if row.id == which:
+            return row
+    if not rows:
+        raise DataError(f"{folder}: no rows are left; choose another split or behaviour")
+    if which.isascii() and which.isdigit():
+        if int(which) < len(rows):
+            return rows[int(which)]
+        raise DataError(f"{folder}: no row {which}; there are {len(rows)}, counted from 0")
+    near = get_close_matches(which, [row.id for row in rows], n=3)
+    hint = f"near: {', '.join(near)}" if near else f"the first is {rows[0].id}"
+    raise DataError(f"{folder}: no row with the id {which!r} among {len(rows)}; {hint}")
+
+
 def load_scenarios(
     folder: str | Path, split: Split, *, behaviour: Behaviour | None = None
 ) -> list[Scenario]:
@@ -123,6 +146,11 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             raise DataError(f"{path}: format {manifest['format']!r} is not {FORMAT}; {how}")
+        lacking = [key for key in _TABLES if not isinstance(manifest.get(key), dict)]
+        if lacking:
+            raise DataError(
+                f"{path}: no {lacking[0]!r} in the manifest; delete the folder and {how}"
+            )
     except FileNotFoundError as error:
         raise DataError(f"{folder}: no complete data set here; {how}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:

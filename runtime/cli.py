@@ -6,11 +6,10 @@ stderr and exit status 2; `--debug` shows where it came from.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +17,7 @@ from breadcrumbs import __version__
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog
+from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 
 if TYPE_CHECKING:
@@ -66,17 +66,7 @@ def generate(config: Path, out: Path, changes: tuple[str, ...]) -> None:
     console = _console()
     with live("generate", console) as report:
         manifest = run(settings, out, report)
-    _print_counts(console, manifest, out)
-
-
-def _print_counts(console: Console, manifest: dict[str, Any], out: Path) -> None:
-    counts = manifest["counts"]
-    console.print(f"{counts['trajectories']} verified trajectories in {out}")
-    for axis in ("behaviour", "split", "source"):
-        parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
-        console.print(f"  {axis}: {parts}")
-    for reason, number in sorted(manifest["dropped"].items()):
-        console.print(f"  dropped, {reason}: {number}")
+    print_counts(console, manifest, out)
 
 
 @cli.group()
@@ -231,25 +221,7 @@ def serve(
 cli.add_command(approvals)
 
 
-@cli.group()
-def data() -> None:
-    """Look at a data set."""
-
-
-@data.command("stats")
-@click.argument("folder", type=FOLDER)
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def data_stats(folder: Path, as_json: bool) -> None:
-    """Counts by every axis, from the manifest."""
-    from breadcrumbs.data_gen.dataset import read_manifest
-
-    manifest = read_manifest(folder)
-    if as_json:
-        click.echo(json.dumps(manifest, indent=2))
-    else:
-        _print_counts(_console(), manifest, folder)
-
-
+cli.add_command(data)
 cli.add_command(audit)
 
 

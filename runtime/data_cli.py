@@ -1,0 +1,114 @@
+"""`breadcrumbs data`: look at a data set, count it, compare, check and export it.
+
+Nothing here writes into a data set. What is read from one is shown with hidden characters
+written out, since a set may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from breadcrumbs.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from breadcrumbs.data_gen.scenarios import Behaviour
+    from breadcrumbs.data_gen.splits import Split
+
+FINDINGS = 1
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+# Written out, not imported: `--help` loads no data generation. A test holds them equal.
+split_option = click.option(
+    "--split", type=click.Choice(["train", "held_out_tools", "held_out_domain"])
+)
+behaviour_option = click.option(
+    "--behaviour", type=click.Choice(["dispatch", "clarify", "decline"])
+)
+
+
+@click.group()
+def data() -> None:
+    """Look at a data set, count it, compare, check and export it."""
+
+
+@data.command("show")
+@click.argument("folder", type=FOLDER)
+@click.argument("which", default="0", metavar="[ID|N]")
+@split_option
+@behaviour_option
+@as_json_option
+def show_command(
+    folder: Path, which: str, split: Split | None, behaviour: Behaviour | None, as_json: bool
+) -> None:
+    """Draw one trajectory: every message by its parts, the decision turn marked.
+
+    Name a row by its id, or by its number among the rows that --split and --behaviour leave,
+    counted from 0 in stored order. Without one, the first is drawn.
+    """
+    from breadcrumbs.data_gen.dataset import find_row, load_rows
+    from breadcrumbs.data_gen.drawing import draw
+
+    row = find_row(load_rows(folder, split, behaviour=behaviour), which, folder)
+    if as_json:
+        click.echo(json.dumps(row.to_record(), indent=2))
+        return
+    console = _console()
+    for line in draw(row):
+        console.print(line, soft_wrap=True)
+
+
+@data.command("stats")
+@click.argument("folder", type=FOLDER)
+@click.option("--plot", "plot_file", type=FILE, help="Draw the counts: .svg, .png or .pdf.")
+@as_json_option
+def stats_command(folder: Path, plot_file: Path | None, as_json: bool) -> None:
+    """Count rows by every axis; say how often act, ask and decline are right, and what repeats.
+
+    --json prints the manifest with the figures under `stats`.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows, read_manifest
+    from breadcrumbs.data_gen.stats import stats
+    from breadcrumbs.data_gen.stats_view import plot, tables
+
+    manifest = read_manifest(folder)
+    figures = stats(load_rows(folder))
+    if plot_file is not None:
+        plot(figures, _outside(plot_file, folder))
+    if as_json:
+        click.echo(json.dumps({**manifest, "stats": figures}, indent=2))
+        return
+    console = _console()
+    print_counts(console, manifest, folder)
+    for table in tables(figures, manifest["dropped"]):
+        console.print(table)
+
+
+def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> None:
+    """What a manifest says a data set holds."""
+    counts = manifest["counts"]
+    console.print(f"{counts['trajectories']} verified trajectories in {folder}")
+    for axis in ("behaviour", "split", "source"):
+        parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
+        console.print(f"  {axis}: {parts}")
+    for reason, number in sorted(manifest["dropped"].items()):
+        console.print(f"  dropped, {reason}: {number}")
+
+
+def _outside(path: Path, folder: Path) -> Path:
+    """The path, which must not lie in the data set: a set is never changed."""
+    if path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{path}: lies in the data set, which stays as it is; write elsewhere")
+    return path
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
