@@ -7,20 +7,26 @@ written out, since a set may come from anywhere.
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from breadcrumbs.data_gen.compare import Comparison
     from breadcrumbs.data_gen.scenarios import Behaviour
     from breadcrumbs.data_gen.splits import Split
 
 FINDINGS = 1
+_LISTED = 20
+"""Lines of one kind that are shown; `--json` holds all."""
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -88,6 +94,72 @@ def stats_command(folder: Path, plot_file: Path | None, as_json: bool) -> None:
     print_counts(console, manifest, folder)
     for table in tables(figures, manifest["dropped"]):
         console.print(table)
+
+
+@data.command("diff")
+@click.argument("left", type=FOLDER, metavar="A")
+@click.argument("right", type=FOLDER, metavar="B")
+@as_json_option
+def diff_command(left: Path, right: Path, as_json: bool) -> None:
+    """Compare two data sets; exit status 0 where they are equal, 1 where not.
+
+    Rows are matched by id. A pair of values is A's, then B's.
+    """
+    from breadcrumbs.data_gen.compare import compare
+
+    found = compare(left, right)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        _show_difference(found)
+    if not found.equal:
+        sys.exit(FINDINGS)
+
+
+def _show_difference(found: Comparison) -> None:
+    for key, (a, b) in found.config.items():
+        click.echo(visible(f"{key}: {json.dumps(a)} -> {json.dumps(b)}"))
+    for axis, names in found.counts.items():
+        for name, (a, b) in names.items():
+            if axis != "tool" or a != b:
+                mark = "" if a == b else f"  ({b - a:+d})"
+                click.echo(visible(f"{axis} {name}: {a} -> {b}{mark}"))
+    for reason, (a, b) in found.dropped.items():
+        click.echo(visible(f"dropped, {reason}: {a} -> {b}"))
+    _list("tool moved", [f"{tool}: {a} -> {b}" for tool, (a, b) in found.moved_tools.items()])
+    _list("row moved", [f"{row}: {a} -> {b}" for row, (a, b) in found.moved_rows.items()])
+    _list("only in A", found.only_a)
+    _list("only in B", found.only_b)
+    _list("changed", [f"{row}: {', '.join(names)}" for row, names in found.changed.items()])
+    if found.reordered:
+        click.echo("the rows stand in another order")
+    click.echo("equal" if found.equal else "different")
+
+
+def _list(word: str, lines: Sequence[str]) -> None:
+    """Some of the lines, with how many there are; `--json` holds all."""
+    for line in lines[:_LISTED]:
+        click.echo(visible(f"{word}: {line}"))
+    if len(lines) > _LISTED:
+        click.echo(f"{word}: and {len(lines) - _LISTED} more; --json lists all")
+
+
+@data.command("export")
+@click.argument("folder", type=FOLDER)
+@click.option("--out", type=FILE, required=True, help="File to write, .jsonl.")
+@split_option
+def export_command(folder: Path, out: Path, split: Split | None) -> None:
+    """Write rows as JSON lines in OpenAI's shape: `messages` and `tools`, one row a line.
+
+    A call's `arguments` are JSON text here, as at every OpenAI border; in the data set itself they
+    are objects. Lines stand in stored order; reasoning stays in the content, between think tags.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.export import export
+
+    rows = load_rows(folder, split)
+    export(rows, _outside(out, folder))
+    click.echo(f"{len(rows)} rows written to {out}")
 
 
 def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> None:

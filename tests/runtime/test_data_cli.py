@@ -20,6 +20,7 @@ from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest, write_da
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
 from breadcrumbs.data_gen.scenarios import Behaviour
 from breadcrumbs.data_gen.splits import SPLITS
+from breadcrumbs.openai_wire import ChatRequest, messages_in
 
 SMALL = Path(__file__).parents[1] / "data_gen" / "small"
 CONFIG = GenerateConfig(
@@ -213,6 +214,91 @@ def test_the_plot_is_the_same_twice_and_never_in_the_set(
         assert words in err
 
 
+def test_equal_sets_do_not_differ(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(CONFIG, tmp_path / "again", _silent)
+    status, out, _ = run(capsys, "diff", folder, tmp_path / "again")
+    assert status == 0
+    assert out.splitlines()[-1] == "equal"
+    found = json.loads(run(capsys, "diff", folder, tmp_path / "again", "--json")[1])
+    assert found["equal"] is True
+    assert found["counts"]["all"] == {"trajectories": [26, 26]}
+
+
+def test_diff_names_a_changed_row_and_nothing_else(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = load_rows(folder)[0]
+    made = respelled(folder, tmp_path / "other", only(first.id, lambda r: with_request(r, "Hm.")))
+    status, out, _ = run(capsys, "diff", folder, made)
+    assert status == 1
+    assert f"changed: {first.id}: scenario, messages" in out.splitlines()
+    assert not any(line.startswith(("only", "config", "row moved")) for line in out.splitlines())
+    found = json.loads(run(capsys, "diff", folder, made, "--json")[1])
+    assert found["changed"] == {first.id: ["scenario", "messages"]}
+
+
+def test_diff_compares_configs_tools_and_splits(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = dataclasses.replace(
+        CONFIG,
+        held_out_tools=("transfer_money",),
+        train=Amount(pairs=7, declines=2),
+    )
+    generate(other, tmp_path / "other", _silent)
+    found = json.loads(run(capsys, "diff", folder, tmp_path / "other", "--json")[1])
+    assert found["config"]["config.train.pairs"] == [8, 7]
+    assert found["config"]["config.held_out_tools"] == [
+        ["create_calendar_event"],
+        ["transfer_money"],
+    ]
+    assert "inputs_hash" in found["config"]
+    assert "config.seed" not in found["config"]
+    assert found["moved_tools"] == {
+        "create_calendar_event": ["held_out_tools", "train"],
+        "transfer_money": ["train", "held_out_tools"],
+    }
+    assert set(found["only_a"]) >= {"train-pair-0007-dispatch", "train-pair-0007-clarify"}
+    assert found["counts"]["split"]["train"] == [18, 16]
+    status, out, _ = run(capsys, "diff", folder, tmp_path / "other")
+    assert status == 1
+    assert "config.train.pairs: 8 -> 7" in out
+    assert "split train: 18 -> 16  (-2)" in out
+    assert "tool moved: transfer_money: train -> held_out_tools" in out
+
+
+def test_diff_sees_another_order(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {k: v for k, v in read_manifest(folder).items() if k not in ("counts", "files")}
+    write_dataset(tmp_path / "back", load_rows(folder)[::-1], kept)
+    status, out, _ = run(capsys, "diff", folder, tmp_path / "back")
+    assert status == 1
+    assert "the rows stand in another order" in out
+    assert "changed:" not in out
+
+
+def test_the_export_says_the_same_with_arguments_as_text(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "below" / "rows.jsonl"
+    status, said, _ = run(capsys, "export", folder, "--out", out)
+    rows = load_rows(folder)
+    assert (status, said) == (0, f"{len(rows)} rows written to {out}\n")
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    for row, line in zip(rows, lines, strict=True):
+        assert line["tools"] == [dict(tool) for tool in row.tools]
+        request = ChatRequest(model="m", **line)
+        assert messages_in(request) == list(row.messages)
+        calls = [call for message in line["messages"] for call in message.get("tool_calls", ())]
+        assert all(isinstance(call["function"]["arguments"], str) for call in calls)
+        assert calls
+    run(capsys, "export", folder, "--out", out, "--split", "held_out_tools")
+    assert len(out.read_text().splitlines()) == len(load_rows(folder, "held_out_tools"))
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from breadcrumbs.cli import main\n"
@@ -243,6 +329,14 @@ def test_help_loads_nothing_heavy() -> None:
         (("stats", "NONE"), "no complete data set here"),
         (("stats", "HALF"), "no complete data set here"),
         (("stats", "TORN"), "train.parquet: damaged or missing"),
+        (("diff", "SET", "NONE"), "none: no complete data set here"),
+        (("diff", "HALF", "SET"), "half: no complete data set here"),
+        (("diff", "SET", "TORN"), "train.parquet: damaged or missing"),
+        (("export", "NONE", "--out", "FILE"), "no complete data set here"),
+        (("export", "HALF", "--out", "FILE"), "no complete data set here"),
+        (("export", "TORN", "--out", "FILE"), "train.parquet: damaged or missing"),
+        (("export", "SET", "--out", "BELOW_A_FILE"), "cannot write here"),
+        (("export", "SET", "--out", "INSIDE"), "lies in the data set"),
     ],
 )
 def test_bad_input_is_one_clear_line(
@@ -253,7 +347,9 @@ def test_bad_input_is_one_clear_line(
     said: str,
 ) -> None:
     places = {"SET": folder, "NONE": tmp_path / "none", "HALF": tmp_path / "half"}
-    places["TORN"] = tmp_path / "torn"
+    places |= {"TORN": tmp_path / "torn", "FILE": tmp_path / "rows.jsonl"}
+    places |= {"BELOW_A_FILE": tmp_path / "file" / "x.jsonl", "INSIDE": folder / "train.parquet"}
+    (tmp_path / "file").write_text("in the way")
     shutil.copytree(folder, places["HALF"])
     (places["HALF"] / "manifest.json").unlink()
     shutil.copytree(folder, places["TORN"])
@@ -263,3 +359,4 @@ def test_bad_input_is_one_clear_line(
     assert len(err.strip().splitlines()) == 1
     assert err.startswith("breadcrumbs: ")
     assert said in err
+    assert not places["FILE"].exists()
