@@ -32,7 +32,7 @@ Source = Literal["oracle", "corrected"]
 _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
-_TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
+TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,13 @@ def gateway_settings(manifest: Mapping[str, Any]) -> GatewaySettings:
 
 def counts(rows: Sequence[Row]) -> dict[str, Any]:
     """How many rows there are in all and along every axis."""
-    records = [row.to_record() for row in rows]
-    along = {axis: dict(sorted(Counter(r[axis] for r in records).items())) for axis in AXES}
-    return {"trajectories": len(rows), **along}
+    return counts_of_records([row.to_record() for row in rows])
+
+
+def counts_of_records(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same, from the columns."""
+    along = {axis: dict(sorted(Counter(str(r[axis]) for r in records).items())) for axis in AXES}
+    return {"trajectories": len(records), **along}
 
 
 def already_complete(folder: Path, inputs_hash: str) -> bool:
@@ -240,7 +244,7 @@ def features() -> Any:
     """The columns as `datasets.Features`; JSON columns hold any shape."""
     from datasets import Features, Json, List, Value
 
-    columns: dict[str, Any] = {name: Value("string") for name in _TEXT_COLUMNS}
+    columns: dict[str, Any] = {name: Value("string") for name in TEXT_COLUMNS}
     columns |= {"scenario": Json(), "messages": List(Json()), "tools": List(Json()), "meta": Json()}
     return Features(columns)
 
@@ -249,28 +253,42 @@ def _write_parquet(path: Path, records: list[dict[str, Any]]) -> None:
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
-    ordered = {n: [r[n] for r in records] for n in (*_TEXT_COLUMNS, *_JSON_COLUMNS)}
+    ordered = {n: [r[n] for r in records] for n in (*TEXT_COLUMNS, *_JSON_COLUMNS)}
     Dataset.from_dict(ordered, features=features()).to_parquet(str(path))
 
 
-def _read_split(path: Path) -> Iterable[Row]:
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The rows of one split as they are stored: a value for each column, JSON as text.
+
+    Raises:
+        DataError: the file is missing or no Parquet.
+    """
     import pyarrow
     from pyarrow import parquet
 
     try:
-        records = parquet.read_table(path, partitioning=None).to_pylist()
+        records: list[dict[str, Any]] = parquet.read_table(path, partitioning=None).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(
             f"{path}: damaged or missing; delete the folder and generate again"
         ) from error
-    for number, record in enumerate(records):
+    return records
+
+
+def _read_split(path: Path) -> Iterable[Row]:
+    for number, record in enumerate(read_records(path)):
         try:
-            yield _row(record)
+            yield row_from_record(record)
         except (DataError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: row {number}: {error}") from error
 
 
-def _row(record: Mapping[str, Any]) -> Row:
+def row_from_record(record: Mapping[str, Any]) -> Row:
+    """Read a stored row.
+
+    Raises:
+        DataError, KeyError, TypeError, ValueError: a column is missing or holds something else.
+    """
     return Row(
         id=record["id"],
         scenario=scenario_from_dict(_json(record["scenario"])),

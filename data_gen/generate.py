@@ -94,7 +94,7 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
     """
     catalog = load_catalog(config.catalogs or None)
     hints = load_hints(config.hints or None)
-    digest = _inputs_hash(config, catalog, hints)
+    digest = inputs_hash(config, catalog, hints)
     if already_complete(out, digest):
         progress(1, 1, "already done")
         return read_manifest(out)
@@ -114,7 +114,8 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
     return write_dataset(out, rows, manifest)
 
 
-def _inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    """SHA-256 of everything that decides the bytes of a data set."""
     parts = [__version__, json.dumps(to_dict(config), sort_keys=True), repr(sorted(hints.items()))]
     parts += [repr(catalog.tool(name)) for name in catalog.names()]
     parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))

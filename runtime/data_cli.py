@@ -144,6 +144,31 @@ def _list(word: str, lines: Sequence[str]) -> None:
         click.echo(f"{word}: and {len(lines) - _LISTED} more; --json lists all")
 
 
+@data.command("validate")
+@click.argument("folder", type=FOLDER)
+@as_json_option
+def validate_command(folder: Path, as_json: bool) -> None:
+    """Check files against the manifest, read every row back and run it again. Exit 1 on faults.
+
+    Rows run on a fresh gateway with the catalogs and hints that the manifest names: the world, the
+    approvals and every message must come out equal, and every value must have its source.
+    """
+    from breadcrumbs.data_gen.validate import validate
+    from breadcrumbs.progress import live
+
+    with live("validate", _console(stderr=True)) as report:
+        found = validate(folder, report)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        for reason, places in found.by_reason().items():
+            click.echo(visible(f"{reason}: {len(places)}"))
+            _list("  at", places)
+        click.echo(f"{len(found.faults)} faults; {found.rows} rows read back and run again")
+    if found.faults:
+        sys.exit(FINDINGS)
+
+
 @data.command("export")
 @click.argument("folder", type=FOLDER)
 @click.option("--out", type=FILE, required=True, help="File to write, .jsonl.")

@@ -280,6 +280,169 @@ def test_diff_sees_another_order(
     assert "changed:" not in out
 
 
+def test_a_good_set_validates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "validate", folder)
+    assert (status, out) == (0, "0 faults; 26 rows read back and run again\n")
+    assert "validate: 26/26, 0 s left" in err
+    assert json.loads(run(capsys, "validate", folder, "--json")[1]) == {
+        "rows": 26,
+        "faults": 0,
+        "by_reason": {},
+    }
+
+
+def with_message(row: Row, position: int, **changes: Any) -> Row:
+    messages = list(row.messages)
+    messages[position] = dataclasses.replace(messages[position], **changes)
+    return dataclasses.replace(row, messages=tuple(messages))
+
+
+def with_scenario(row: Row, **changes: Any) -> Row:
+    return dataclasses.replace(row, scenario=dataclasses.replace(row.scenario, **changes))
+
+
+def with_meta(row: Row, **changes: Any) -> Row:
+    return dataclasses.replace(row, meta={**row.meta, **changes})
+
+
+def other_result(row: Row) -> Row:
+    payload = row.messages[-2].content
+    return with_message(row, -2, content=payload.replace('"next_step":"', '"next_step":"Please! '))
+
+
+def other_draft(row: Row) -> Row:
+    text = row.messages[6].content
+    return with_message(row, 6, content=text.replace("<think>{", '<think>{"more": 1, ', 1))
+
+
+SPOILERS: dict[str, tuple[Callable[[Row], Row], str]] = {
+    "request": (lambda r: with_request(r, "Do it."), "grounding: a value has no source"),
+    "payload": (other_result, "replay: the conversation differs"),
+    "draft": (other_draft, "thinking: the draft is not what is called, or in another order"),
+    "state": (
+        lambda r: with_meta(r, state_hash="0" * 64),
+        "replay: the world ends in another state",
+    ),
+    "queue": (lambda r: with_meta(r, queue=[]), "replay: the approval queue differs"),
+    "outcome": (lambda r: with_meta(r, outcome="stalled"), "protocol: ended stalled"),
+    "label": (
+        lambda r: with_scenario(r, behaviour="clarify"),
+        "protocol: other calls than the behaviour needs",
+    ),
+    "answer": (
+        lambda r: dataclasses.replace(r, messages=(*r.messages[:7], r.messages[8])),
+        "format: roles",
+    ),
+    "id": (
+        lambda r: with_message(r, 7, tool_call_id="call_9"),
+        "format: a tool message answers no call",
+    ),
+    "mark": (
+        lambda r: with_message(r, -1, synthetic=True),
+        "replay: a message has other marks or call ids",
+    ),
+    "tools": (
+        lambda r: dataclasses.replace(r, tools=r.tools[:2]),
+        "replay: other tools were offered",
+    ),
+    "split": (lambda r: with_scenario(r, split="held_out_tools"), "row: belongs to another split"),
+    "name": (
+        lambda r: dataclasses.replace(r, id=f"{r.id}-x"),
+        "row: a column says other than the scenario",
+    ),
+    "shape": (
+        lambda r: with_message(r, 3, content='{"layer":"1_catalog","next_step":"x"}'),
+        "row: not shaped as a trajectory",
+    ),
+    "seed": (
+        lambda r: with_scenario(r, tool="no_such_tool"),
+        "inputs: the row's tool has no hints",
+    ),
+}
+
+
+@pytest.mark.parametrize("spoiler", SPOILERS)
+def test_a_spoiled_row_is_named_with_its_reason(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spoiler: str
+) -> None:
+    change, reason = SPOILERS[spoiler]
+    row = next(r for r in load_rows(folder, "train") if r.meta["queue"])
+    made = respelled(folder, tmp_path / "spoiled", only(row.id, change))
+    status, out, _ = run(capsys, "validate", made, "--json")
+    found = json.loads(out)["by_reason"]
+    assert status == 1
+    assert list(found) == [reason]
+    assert row.id in found[reason][0]
+    status, out, _ = run(capsys, "validate", made)
+    assert status == 1
+    assert f"{reason}: 1" in out
+    assert row.id in out
+
+
+def test_rows_that_stand_twice_are_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = load_rows(folder)
+    again = with_scenario(rows[1], id="another-id")
+    kept = {k: v for k, v in read_manifest(folder).items() if k not in ("counts", "files")}
+    write_dataset(
+        tmp_path / "twice", [*rows, rows[0], dataclasses.replace(again, id="another-id")], kept
+    )
+    status, out, _ = run(capsys, "validate", tmp_path / "twice", "--json")
+    found = json.loads(out)["by_reason"]
+    assert status == 1
+    assert [place.split(" (")[1] for place in found["row: the id stands twice"]] == [
+        f"{rows[0].id})"
+    ]
+    assert "another-id" in found["row: asks what another row asks"][0]
+    status, _, err = run(capsys, "diff", folder, tmp_path / "twice")
+    assert status == 2
+    assert "stands twice" in err
+
+
+def test_files_counts_and_inputs_are_held_to_the_manifest(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def found(change: Callable[[dict[str, Any]], None]) -> list[str]:
+        made = tmp_path / "set"
+        shutil.rmtree(made, ignore_errors=True)
+        shutil.copytree(folder, made)
+        manifest = read_manifest(made)
+        change(manifest)
+        (made / "manifest.json").write_text(json.dumps(manifest))
+        status, out, _ = run(capsys, "validate", made, "--json")
+        faults = list(json.loads(out)["by_reason"])
+        assert status == (1 if faults else 0)
+        return faults
+
+    assert found(lambda m: None) == []
+    assert found(lambda m: m["files"]["train.parquet"].update(bytes=1)) == [
+        "files: not the bytes the manifest names"
+    ]
+    assert found(lambda m: m["counts"]["behaviour"].update(clarify=99)) == [
+        "counts: the manifest says other numbers than the rows"
+    ]
+    assert found(lambda m: m.update(inputs_hash="0")) == [
+        "inputs: made by another version, catalog or hints than those here"
+    ]
+
+
+def test_a_damaged_file_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "set"
+    shutil.copytree(folder, made)
+    (made / "train.parquet").write_bytes((made / "train.parquet").read_bytes()[:-40])
+    (made / "held_out_tools.parquet").unlink()
+    status, out, _ = run(capsys, "validate", made, "--json")
+    found = json.loads(out)["by_reason"]
+    assert status == 1
+    assert found["files: not the bytes the manifest names"] == ["train.parquet"]
+    assert found["files: missing or unreadable"] == ["held_out_tools.parquet"]
+    torn = ["train.parquet", "held_out_tools.parquet"]
+    assert found["files: no Parquet that can be read"] == torn
+
+
 def test_the_export_says_the_same_with_arguments_as_text(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,6 +495,8 @@ def test_help_loads_nothing_heavy() -> None:
         (("diff", "SET", "NONE"), "none: no complete data set here"),
         (("diff", "HALF", "SET"), "half: no complete data set here"),
         (("diff", "SET", "TORN"), "train.parquet: damaged or missing"),
+        (("validate", "NONE"), "no complete data set here"),
+        (("validate", "HALF"), "no complete data set here"),
         (("export", "NONE", "--out", "FILE"), "no complete data set here"),
         (("export", "HALF", "--out", "FILE"), "no complete data set here"),
         (("export", "TORN", "--out", "FILE"), "train.parquet: damaged or missing"),
