@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,8 +29,10 @@ MANIFEST = "manifest.json"
 CARD = "README.md"
 AXES = ("behaviour", "split", "source", "domain", "tool")
 Source = Literal["oracle", "corrected"]
+_TABLES = ("config", "dropped", "counts", "files")
+"""What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
-_TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
+TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,26 @@ def load_rows(
     ]
 
 
+def find_row(rows: Sequence[Row], which: str, folder: str | Path) -> Row:
+    """The row with the id `which`, or at that position from 0.
+
+    Raises:
+        DataError: there is no such row.
+    """
+    for row in rows:
+        if row.id == which:
+            return row
+    if not rows:
+        raise DataError(f"{folder}: no rows are left; choose another split or behaviour")
+    if which.isascii() and which.isdigit():
+        if int(which) < len(rows):
+            return rows[int(which)]
+        raise DataError(f"{folder}: no row {which}; there are {len(rows)}, counted from 0")
+    near = get_close_matches(which, [row.id for row in rows], n=3)
+    hint = f"near: {', '.join(near)}" if near else f"the first is {rows[0].id}"
+    raise DataError(f"{folder}: no row with the id {which!r} among {len(rows)}; {hint}")
+
+
 def load_scenarios(
     folder: str | Path, split: Split, *, behaviour: Behaviour | None = None
 ) -> list[Scenario]:
@@ -123,6 +146,11 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             raise DataError(f"{path}: format {manifest['format']!r} is not {FORMAT}; {how}")
+        lacking = [key for key in _TABLES if not isinstance(manifest.get(key), dict)]
+        if lacking:
+            raise DataError(
+                f"{path}: no {lacking[0]!r} in the manifest; delete the folder and {how}"
+            )
     except FileNotFoundError as error:
         raise DataError(f"{folder}: no complete data set here; {how}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -139,9 +167,13 @@ def gateway_settings(manifest: Mapping[str, Any]) -> GatewaySettings:
 
 def counts(rows: Sequence[Row]) -> dict[str, Any]:
     """How many rows there are in all and along every axis."""
-    records = [row.to_record() for row in rows]
-    along = {axis: dict(sorted(Counter(r[axis] for r in records).items())) for axis in AXES}
-    return {"trajectories": len(rows), **along}
+    return counts_of_records([row.to_record() for row in rows])
+
+
+def counts_of_records(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same, from the columns."""
+    along = {axis: dict(sorted(Counter(str(r[axis]) for r in records).items())) for axis in AXES}
+    return {"trajectories": len(records), **along}
 
 
 def already_complete(folder: Path, inputs_hash: str) -> bool:
@@ -222,7 +254,7 @@ def features() -> Any:
     """The columns as `datasets.Features`; JSON columns hold any shape."""
     from datasets import Features, Json, List, Value
 
-    columns: dict[str, Any] = {name: Value("string") for name in _TEXT_COLUMNS}
+    columns: dict[str, Any] = {name: Value("string") for name in TEXT_COLUMNS}
     columns |= {"scenario": Json(), "messages": List(Json()), "tools": List(Json()), "meta": Json()}
     return Features(columns)
 
@@ -231,28 +263,42 @@ def _write_parquet(path: Path, records: list[dict[str, Any]]) -> None:
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
-    ordered = {n: [r[n] for r in records] for n in (*_TEXT_COLUMNS, *_JSON_COLUMNS)}
+    ordered = {n: [r[n] for r in records] for n in (*TEXT_COLUMNS, *_JSON_COLUMNS)}
     Dataset.from_dict(ordered, features=features()).to_parquet(str(path))
 
 
-def _read_split(path: Path) -> Iterable[Row]:
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The rows of one split as they are stored: a value for each column, JSON as text.
+
+    Raises:
+        DataError: the file is missing or no Parquet.
+    """
     import pyarrow
     from pyarrow import parquet
 
     try:
-        records = parquet.read_table(path, partitioning=None).to_pylist()
+        records: list[dict[str, Any]] = parquet.read_table(path, partitioning=None).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(
             f"{path}: damaged or missing; delete the folder and generate again"
         ) from error
-    for number, record in enumerate(records):
+    return records
+
+
+def _read_split(path: Path) -> Iterable[Row]:
+    for number, record in enumerate(read_records(path)):
         try:
-            yield _row(record)
+            yield row_from_record(record)
         except (DataError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: row {number}: {error}") from error
 
 
-def _row(record: Mapping[str, Any]) -> Row:
+def row_from_record(record: Mapping[str, Any]) -> Row:
+    """Read a stored row.
+
+    Raises:
+        DataError, KeyError, TypeError, ValueError: a column is missing or holds something else.
+    """
     return Row(
         id=record["id"],
         scenario=scenario_from_dict(_json(record["scenario"])),

@@ -105,7 +105,7 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
     """
     inputs = _inputs(config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
-    digest = _inputs_hash(config, catalog, hints)
+    digest = inputs_hash(config, catalog, hints)
     if already_complete(out, digest):
         progress(1, 1, "already done")
         return read_manifest(out)
@@ -179,7 +179,8 @@ def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
     return _Inputs(config, derived.catalog, derived.hints, files, report)
 
 
-def _inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    """SHA-256 of everything that decides the bytes of a data set."""
     parts = [__version__, json.dumps(to_dict(config), sort_keys=True), repr(sorted(hints.items()))]
     parts += [repr(catalog.tool(name)) for name in catalog.names()]
     parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))

@@ -41,6 +41,11 @@ class Verifier:
 
     async def reason(self, scenario: Scenario, episode: Episode, hint: ToolHint) -> str | None:
         """Why the row must be dropped, or None for a good one."""
+        fault = self.reading_fault(scenario, episode, hint)
+        return fault or await self._replay_fault(scenario, episode)
+
+    def reading_fault(self, scenario: Scenario, episode: Episode, hint: ToolHint) -> str | None:
+        """What is wrong with the row as it stands, without running it."""
         spec = self.catalog.tool(scenario.tool)
         if spec is None:
             return "format: the tool is not in the split's catalog"
@@ -49,7 +54,6 @@ class Verifier:
             or protocol_fault(scenario, episode, spec)
             or grounding_fault(scenario, spec, hint, episode.messages)
             or thinking_fault(scenario, spec, episode.messages)
-            or await self._replay_fault(scenario, episode)
         )
 
     async def _replay_fault(self, scenario: Scenario, episode: Episode) -> str | None:

@@ -71,7 +71,7 @@ def show(approval_id: str, journal: str, as_json: bool) -> None:
         ]
         click.echo(json.dumps({**_record(card), "events": history}, indent=2))
         return
-    from breadcrumbs.chat import visible
+    from breadcrumbs.visible import visible
 
     _show_card(card)
     for event in events:
@@ -231,7 +231,7 @@ def _show_card(card: ApprovalCard) -> None:
 
 
 def _line(card: ApprovalCard) -> str:
-    from breadcrumbs.chat import visible
+    from breadcrumbs.visible import visible
 
     return (
         f"{card.id}  {card.state:<9} {visible(card.tool)} ({card.risk})"

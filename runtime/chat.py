@@ -7,9 +7,7 @@ a terminal would hide. Only an answer to the card decides; typing "yes" in the c
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
-import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -38,6 +36,7 @@ from breadcrumbs.loop import LoopSettings, stream
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.prompts import system_prompt
 from breadcrumbs.turns import Policy
+from breadcrumbs.visible import plain, visible
 
 Ask = Callable[[str], Awaitable[str]]
 """Shows a prompt, returns a line; raises EOFError where the person leaves."""
@@ -49,8 +48,6 @@ ENDINGS: Mapping[str, str] = {
     "max_rounds": "Stopped: too many rounds.",
     "repeated_call": "Stopped: the same call again and again.",
 }
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
 
 
 async def chat(
@@ -129,16 +126,6 @@ async def ask_in_terminal(console: Console, prompt: str) -> str:
         signal.signal(signal.SIGINT, before)
 
 
-def visible(text: str) -> str:
-    r"""Text with everything a terminal hides or obeys written out, such as `\u202e`.
-
-    Covers control, bidirectional, zero-width and filler characters, odd spaces, variation
-    selectors, and padding: a third space in a row and later ones become `\u0020`.
-    """
-    padded = re.sub(r" {3,}", lambda m: "  " + "\\u0020" * (len(m.group()) - 2), text)
-    return "".join(_escape(char) if _is_hidden(char) else char for char in padded)
-
-
 def card_view(card: Mapping[str, Any]) -> Panel:
     """A held write, every argument on its own line and whole."""
     lines = [Styled.assemble((visible(str(card["tool"])), "bold"), f"  ({card['risk']})")]
@@ -182,7 +169,7 @@ class _Screen:
     def show(self, event: Event) -> None:
         if isinstance(event, Text):
             self.in_text = True
-            self.console.print(Styled(_plain(event.text)), end="", soft_wrap=True)
+            self.console.print(Styled(plain(event.text)), end="", soft_wrap=True)
             return
         if self.in_text:
             self.console.print()
@@ -190,7 +177,7 @@ class _Screen:
         if isinstance(event, Approval):
             self.console.print(card_view(event.card))
         elif isinstance(event, Think):
-            self.console.print(Styled(_plain(event.text), style="dim italic"))
+            self.console.print(Styled(plain(event.text), style="dim italic"))
         else:
             self._line(event)
 
@@ -210,28 +197,3 @@ class _Screen:
         shown = visible(text)
         cut = shown if len(shown) <= LINE_CHARS else f"{shown[: LINE_CHARS - 1]}…"
         self.console.print(Styled(cut, style="dim"), soft_wrap=True)
-
-
-def _plain(text: str) -> str:
-    """Model text for the screen: its lines and spaces stay, hidden characters are written out."""
-    return "".join(
-        _escape(char) if _is_hidden(char) and char not in "\n\t" else char for char in text
-    )
-
-
-def _is_hidden(char: str) -> bool:
-    if char.isascii() and char.isprintable():
-        return False
-    kind = unicodedata.category(char)
-    return (
-        kind in _HIDDEN
-        or (kind == "Zs" and char != " ")
-        or char in _BLANK
-        or "\ufe00" <= char <= "\ufe0f"
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -6,11 +6,10 @@ stderr and exit status 2; `--debug` shows where it came from.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +17,7 @@ from breadcrumbs import __version__
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
+from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 
 if TYPE_CHECKING:
@@ -80,34 +80,7 @@ def generate(config: Path, out: Path, sources: tuple[str, ...], changes: tuple[s
     console = _console()
     with live("generate", console) as report:
         manifest = run(settings, out, report)
-    _print_counts(console, manifest, out)
-
-
-def _print_counts(console: Console, manifest: dict[str, Any], out: Path) -> None:
-    counts = manifest["counts"]
-    console.print(f"{counts['trajectories']} verified trajectories in {out}")
-    for axis in ("behaviour", "split", "source"):
-        parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
-        console.print(f"  {axis}: {parts}")
-    for reason, number in sorted(manifest["dropped"].items()):
-        console.print(f"  dropped, {reason}: {number}")
-    for part, number in manifest.get("missing_rows", {}).items():
-        console.print(f"  missing, {part}: {number}")
-    if "derived" in manifest:
-        _print_derived(console, manifest["derived"], out)
-
-
-def _print_derived(console: Console, derived: dict[str, Any], out: Path) -> None:
-    """What came of the sources; reasons may quote strangers' names, so nothing is markup."""
-    console.print(
-        f"  tools: {derived['imported']} imported, {len(derived['refused'])} refused,"
-        f" {derived['tools']} used, {len(derived['underivable'])} underivable"
-    )
-    for reason, number in derived["underivable_reasons"].items():
-        console.print(f"  underivable, {reason}: {number}", markup=False)
-    for reason, number in derived["unsaid_reasons"].items():
-        console.print(f"  optional argument never said, {reason}: {number}", markup=False)
-    console.print(f"  each by name under `derived` in {out / 'manifest.json'}")
+    print_counts(console, manifest, out)
 
 
 @cli.group()
@@ -262,25 +235,7 @@ def serve(
 cli.add_command(approvals)
 
 
-@cli.group()
-def data() -> None:
-    """Look at a data set."""
-
-
-@data.command("stats")
-@click.argument("folder", type=FOLDER)
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def data_stats(folder: Path, as_json: bool) -> None:
-    """Counts by every axis, from the manifest."""
-    from breadcrumbs.data_gen.dataset import read_manifest
-
-    manifest = read_manifest(folder)
-    if as_json:
-        click.echo(json.dumps(manifest, indent=2))
-    else:
-        _print_counts(_console(), manifest, folder)
-
-
+cli.add_command(data)
 cli.add_command(audit)
 
 

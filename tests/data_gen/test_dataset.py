@@ -121,7 +121,9 @@ def test_a_file_in_the_way_is_one_clear_line(tmp_path: Path) -> None:
         write_dataset(tmp_path / "file" / "set", ROWS, MANIFEST)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 99}', "{}"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"format": 99}', "{}", '{"format": 1, "config": []}']
+)
 def test_a_broken_manifest_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json") as caught:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from breadcrumbs.chat import ask_in_terminal, card_view, chat, visible
+from breadcrumbs.chat import ask_in_terminal, card_view, chat
 from breadcrumbs.gateway.catalog import Catalog
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.live_gateway import open_gateway
@@ -169,18 +167,6 @@ def test_no_arguments_are_said_to_be_none() -> None:
     console.print(card_view(card))
     assert isinstance(console.file, io.StringIO)
     assert "no arguments" in console.file.getvalue()
-
-
-@given(st.text())
-def test_visible_text_hides_nothing_and_is_stable(text: str) -> None:
-    shown = visible(text)
-    assert all(char.isprintable() for char in shown)
-    assert visible(shown) == shown
-
-
-@given(st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126)))
-def test_plain_text_is_left_alone(text: str) -> None:
-    assert visible(text) == text
 
 
 async def test_ctrl_c_and_ctrl_d_at_the_prompt_leave(monkeypatch: pytest.MonkeyPatch) -> None:

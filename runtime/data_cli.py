@@ -1,0 +1,228 @@
+"""`breadcrumbs data`: look at a data set, count it, compare, check and export it.
+
+Nothing here writes into a data set. What is read from one is shown with hidden characters
+written out, since a set may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from breadcrumbs.errors import DataError
+from breadcrumbs.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from breadcrumbs.data_gen.compare import Comparison
+    from breadcrumbs.data_gen.scenarios import Behaviour
+    from breadcrumbs.data_gen.splits import Split
+
+FINDINGS = 1
+_LISTED = 20
+"""Lines of one kind that are shown; `--json` holds all."""
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+# Written out, not imported: `--help` loads no data generation. A test holds them equal.
+split_option = click.option(
+    "--split", type=click.Choice(["train", "held_out_tools", "held_out_domain"])
+)
+behaviour_option = click.option(
+    "--behaviour", type=click.Choice(["dispatch", "clarify", "decline"])
+)
+
+
+@click.group()
+def data() -> None:
+    """Look at a data set, count it, compare, check and export it."""
+
+
+@data.command("show")
+@click.argument("folder", type=FOLDER)
+@click.argument("which", default="0", metavar="[ID|N]")
+@split_option
+@behaviour_option
+@as_json_option
+def show_command(
+    folder: Path, which: str, split: Split | None, behaviour: Behaviour | None, as_json: bool
+) -> None:
+    """Draw one trajectory: every message by its parts, the decision turn marked.
+
+    Name a row by its id, or by its number among the rows that --split and --behaviour leave,
+    counted from 0 in stored order. Without one, the first is drawn.
+    """
+    from breadcrumbs.data_gen.dataset import find_row, load_rows
+    from breadcrumbs.data_gen.drawing import draw
+
+    row = find_row(load_rows(folder, split, behaviour=behaviour), which, folder)
+    if as_json:
+        click.echo(json.dumps(row.to_record(), indent=2))
+        return
+    console = _console()
+    for line in draw(row):
+        console.print(line, soft_wrap=True)
+
+
+@data.command("stats")
+@click.argument("folder", type=FOLDER)
+@click.option("--plot", "plot_file", type=FILE, help="Draw the counts: .svg, .png or .pdf.")
+@as_json_option
+def stats_command(folder: Path, plot_file: Path | None, as_json: bool) -> None:
+    """Count rows by every axis; say how often act, ask and decline are right, and what repeats.
+
+    --json prints the manifest with the figures under `stats`.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows, read_manifest
+    from breadcrumbs.data_gen.stats import stats
+    from breadcrumbs.data_gen.stats_view import plot, tables
+
+    manifest = read_manifest(folder)
+    figures = stats(load_rows(folder))
+    if plot_file is not None:
+        plot(figures, _outside(plot_file, folder))
+    if as_json:
+        click.echo(json.dumps({**manifest, "stats": figures}, indent=2))
+        return
+    console = _console()
+    print_counts(console, manifest, folder)
+    for table in tables(figures, manifest["dropped"]):
+        console.print(table)
+
+
+@data.command("diff")
+@click.argument("left", type=FOLDER, metavar="A")
+@click.argument("right", type=FOLDER, metavar="B")
+@as_json_option
+def diff_command(left: Path, right: Path, as_json: bool) -> None:
+    """Compare two data sets; exit status 0 where they are equal, 1 where not.
+
+    Rows are matched by id. A pair of values is A's, then B's.
+    """
+    from breadcrumbs.data_gen.compare import compare
+
+    found = compare(left, right)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        _show_difference(found)
+    if not found.equal:
+        sys.exit(FINDINGS)
+
+
+def _show_difference(found: Comparison) -> None:
+    for key, (a, b) in found.config.items():
+        click.echo(visible(f"{key}: {json.dumps(a)} -> {json.dumps(b)}"))
+    for axis, names in found.counts.items():
+        for name, (a, b) in names.items():
+            if axis != "tool" or a != b:
+                mark = "" if a == b else f"  ({b - a:+d})"
+                click.echo(visible(f"{axis} {name}: {a} -> {b}{mark}"))
+    for reason, (a, b) in found.dropped.items():
+        click.echo(visible(f"dropped, {reason}: {a} -> {b}"))
+    _list("tool moved", [f"{tool}: {a} -> {b}" for tool, (a, b) in found.moved_tools.items()])
+    _list("row moved", [f"{row}: {a} -> {b}" for row, (a, b) in found.moved_rows.items()])
+    _list("only in A", found.only_a)
+    _list("only in B", found.only_b)
+    _list("changed", [f"{row}: {', '.join(names)}" for row, names in found.changed.items()])
+    if found.reordered:
+        click.echo("the rows stand in another order")
+    click.echo("equal" if found.equal else "different")
+
+
+def _list(word: str, lines: Sequence[str]) -> None:
+    """Some of the lines, with how many there are; `--json` holds all."""
+    for line in lines[:_LISTED]:
+        click.echo(visible(f"{word}: {line}"))
+    if len(lines) > _LISTED:
+        click.echo(f"{word}: and {len(lines) - _LISTED} more; --json lists all")
+
+
+@data.command("validate")
+@click.argument("folder", type=FOLDER)
+@as_json_option
+def validate_command(folder: Path, as_json: bool) -> None:
+    """Check files against the manifest, read every row back and run it again. Exit 1 on faults.
+
+    Rows run on a fresh gateway with the catalogs and hints that the manifest names: the world, the
+    approvals and every message must come out equal, and every value must have its source.
+    """
+    from breadcrumbs.data_gen.validate import validate
+    from breadcrumbs.progress import live
+
+    with live("validate", _console(stderr=True)) as report:
+        found = validate(folder, report)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        for reason, places in found.by_reason().items():
+            click.echo(visible(f"{reason}: {len(places)}"))
+            _list("  at", places)
+        click.echo(f"{len(found.faults)} faults; {found.rows} rows read back and run again")
+    if found.faults:
+        sys.exit(FINDINGS)
+
+
+@data.command("export")
+@click.argument("folder", type=FOLDER)
+@click.option("--out", type=FILE, required=True, help="File to write, .jsonl.")
+@split_option
+def export_command(folder: Path, out: Path, split: Split | None) -> None:
+    """Write rows as JSON lines in OpenAI's shape: `messages` and `tools`, one row a line.
+
+    A call's `arguments` are JSON text here, as at every OpenAI border; in the data set itself they
+    are objects. Lines stand in stored order; reasoning stays in the content, between think tags.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.export import export
+
+    rows = load_rows(folder, split)
+    export(rows, _outside(out, folder))
+    click.echo(f"{len(rows)} rows written to {out}")
+
+
+def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> None:
+    """What a manifest says a data set holds."""
+    counts = manifest["counts"]
+    console.print(f"{counts['trajectories']} verified trajectories in {folder}")
+    for axis in ("behaviour", "split", "source"):
+        parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
+        console.print(f"  {axis}: {parts}")
+    for reason, number in sorted(manifest["dropped"].items()):
+        console.print(f"  dropped, {reason}: {number}")
+    for part, number in manifest.get("missing_rows", {}).items():
+        console.print(f"  missing, {part}: {number}")
+    if "derived" in manifest:
+        _print_derived(console, manifest["derived"], folder)
+
+
+def _print_derived(console: Console, derived: dict[str, Any], folder: Path) -> None:
+    """What came of the sources; reasons may quote strangers' names, so nothing is markup."""
+    console.print(
+        f"  tools: {derived['imported']} imported, {len(derived['refused'])} refused,"
+        f" {derived['tools']} used, {len(derived['underivable'])} underivable"
+    )
+    for reason, number in derived["underivable_reasons"].items():
+        console.print(f"  underivable, {reason}: {number}", markup=False)
+    for reason, number in derived["unsaid_reasons"].items():
+        console.print(f"  optional argument never said, {reason}: {number}", markup=False)
+    console.print(f"  each by name under `derived` in {folder / 'manifest.json'}")
+
+
+def _outside(path: Path, folder: Path) -> Path:
+    """The path, which must not lie in the data set: a set is never changed."""
+    if path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{path}: lies in the data set, which stays as it is; write elsewhere")
+    return path
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)

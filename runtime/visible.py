@@ -1,0 +1,44 @@
+"""Text of others for a terminal: what it would hide or obey is written out instead."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
+
+
+def visible(text: str) -> str:
+    r"""Text with everything a terminal hides or obeys written out, such as `\u202e`.
+
+    Covers control, bidirectional, zero-width and filler characters, odd spaces, variation
+    selectors, and padding: a third space in a row and later ones become `\u0020`.
+    """
+    padded = re.sub(r" {3,}", lambda m: "  " + "\\u0020" * (len(m.group()) - 2), text)
+    return "".join(_escape(char) if _is_hidden(char) else char for char in padded)
+
+
+def plain(text: str) -> str:
+    """Model text for the screen: its lines and spaces stay, hidden characters are written out."""
+    return "".join(
+        _escape(char) if _is_hidden(char) and char not in "\n\t" else char for char in text
+    )
+
+
+def _is_hidden(char: str) -> bool:
+    if char.isascii() and char.isprintable():
+        return False
+    kind = unicodedata.category(char)
+    return (
+        kind in _HIDDEN
+        or (kind == "Zs" and char != " ")
+        or char in _BLANK
+        or "\ufe00" <= char <= "\ufe0f"
+        or "\U000e0100" <= char <= "\U000e01ef"
+    )
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
