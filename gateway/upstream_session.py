@@ -41,6 +41,7 @@ from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """One answer of a tool, as JSON: more than a model can read."""
+CALL_S = 60.0
 KEY_META = "breadcrumbs/idempotency-key"
 """Where a call carries its approval's id, for a tool that takes an idempotency key."""
 _BROKEN = (*FAULTS, anyio.ClosedResourceError, anyio.BrokenResourceError)
@@ -56,7 +57,7 @@ class UpstreamLimits:
 
     start_s: float = TIMEOUT_S
     """For the start, the handshake, and each list of its tools."""
-    call_s: float = 60.0
+    call_s: float = CALL_S
     answer_bytes: int = MAX_ANSWER_BYTES
     fresh_s: float = 60.0
     """How old a list of tools may be when a read is called; before a write it is always asked."""

@@ -19,6 +19,7 @@ from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog
 from breadcrumbs.errors import BreadcrumbsError
+from breadcrumbs.gateway_cli import gateway
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -229,6 +230,7 @@ def serve(
 
 
 cli.add_command(approvals)
+cli.add_command(gateway)
 
 
 @cli.group()
