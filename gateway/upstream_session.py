@@ -49,6 +49,7 @@ _NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 """Errors by which a server says that it did not begin."""
 _KEPT_BYTES = 4096
 _SHORTEST_SECRET = 4
+_GOODBYE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ class Upstream:
             raise CatalogError(f"{self._named()}: {error}") from error
         except _BROKEN as error:
             self._leave(session)
+            await asyncio.wait([session.task], timeout=_GOODBYE_S)  # its last words come last
             reason = first_fault(error, self._mask)
             raise CatalogError(f"{self._named()}: {reason}{session.last_words()}") from error
 
@@ -231,6 +233,7 @@ class _Session:
 
     def _fail(self, reason: str) -> None:
         if not self._opened.done():
+            self._words.close()
             text = f"server {self._server.name!r}: {reason}{self.last_words()}"
             self._opened.set_exception(CatalogError(text))
 
@@ -247,15 +250,17 @@ class _LastWords:
         self.stream = os.fdopen(write, "w", encoding="utf-8")
         self._kept = b""
         # A thread, as the pipe lives until the last process that inherited it has gone.
-        threading.Thread(target=self._drain, args=(read,), daemon=True).start()
+        self._drainer = threading.Thread(target=self._drain, args=(read,), daemon=True)
+        self._drainer.start()
 
     def text(self) -> str:
         """What is kept."""
         return self._kept.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Close our end."""
+        """Close our end; what the process wrote before it ended is kept then."""
         self.stream.close()
+        self._drainer.join(_GOODBYE_S / 20)
 
     def _drain(self, read: int) -> None:
         with os.fdopen(read, "rb", buffering=0) as pipe:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
@@ -109,7 +110,8 @@ def listen(address: str) -> socket.socket:
     try:
         return socket.create_server((host, int(port)), family=family)
     except OSError as error:
-        raise ConfigError(f"--http {address}: cannot listen there: {error.strerror}") from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(f"--http {address}: cannot listen there: {reason}") from error
 
 
 async def _serve(
@@ -134,12 +136,15 @@ async def _serve(
         print(
             f"breadcrumbs: {len(servers)} servers, {len(catalog.tools)} tools", file=sys.stderr
         )
+        ended = True
         if listener is None:
-            await _over_stdio(face.server(), gateway, lost_after_s)
+            ended = await _over_stdio(face.server(), gateway, lost_after_s)
         else:
             await _over_http(face.server(), gateway, lost_after_s, listener)
     finally:
         await executor.close()
+    if not ended:  # a thread still waits for the client's next line, and cannot be woken
+        os._exit(0)
 
 
 @asynccontextmanager
@@ -165,14 +170,24 @@ async def _sweep(gateway: Gateway, lost_after_s: float) -> None:
             gateway.journal.recover(older_than_s=lost_after_s)
 
 
-async def _over_stdio(server: Server[Any], gateway: Gateway, lost_after_s: float) -> None:
-    async with _at_work(gateway, lost_after_s), stdio_server() as (read, write):
-        serving = asyncio.ensure_future(
-            server.run(read, write, server.create_initialization_options())
-        )
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
-        with suppress(asyncio.CancelledError):
-            await serving
+async def _over_stdio(server: Server[Any], gateway: Gateway, lost_after_s: float) -> bool:
+    """Serve until the client closes our input; False where a signal came first."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with _at_work(gateway, lost_after_s):
+        serving = asyncio.create_task(_stdio(server))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if serving.done():
+            serving.result()
+    return not stop.is_set()
+
+
+async def _stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
 
 
 async def _over_http(
