@@ -114,6 +114,7 @@ class Desk:
             for name, description in {
                 "look": "Look at something.",
                 "write_down": "Write a text down.",
+                "write_slowly": "Write a text down after a second.",
                 "write_and_die": "Write a text down, and die.",
                 "write_and_hang": "Write a text down, and hang.",
                 "hang": "Hang.",
@@ -132,6 +133,8 @@ class Desk:
         text = arguments.get("text", "")
         if name == "hang":
             time.sleep(600)
+        if name == "write_slowly":
+            time.sleep(1)
         if name.startswith("write"):
             key = meta.get("breadcrumbs/idempotency-key", "")
             with open(self.path, "a", encoding="utf-8") as file:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 from mcp import Client, MCPError
 from mcp.client.session import ClientRequestContext
 from mcp.types import (
+    ClientCapabilities,
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitRequestURLParams,
@@ -244,6 +246,33 @@ async def test_a_client_that_cannot_be_asked_is_told_where_to_decide_G72(
         held = await hold(client)
     assert held["status"] == "approval_required"
     assert held["approve_url"].endswith(held["approval_id"])
+
+
+@pytest.mark.parametrize(
+    ("able", "with_page", "without"),
+    [
+        (None, None, None),
+        ({}, "form", "form"),
+        ({"form": {}}, "form", "form"),
+        ({"url": {}}, "url", None),
+        ({"form": {}, "url": {}}, "url", "form"),
+    ],
+)
+def test_a_client_is_asked_by_what_it_declares_G72(
+    able: dict[str, Any] | None, with_page: str | None, without: str | None, desk: Catalog
+) -> None:
+    gateway = open_gateway(desk)
+    card = gateway.journal.hold(
+        desk.tools["create_ticket"], {"title": "x"}, principal="local", session="s"
+    )
+    declared = ClientCapabilities.model_validate({} if able is None else {"elicitation": able})
+    context: Any = SimpleNamespace(session=SimpleNamespace(client_capabilities=declared))
+    for page, expected in ((PAGE.approval_page, with_page), (None, without)):
+        face: Any = McpFace(gateway, FaceSettings(True, page))
+        question = face._question(context, card)
+        assert (question and question.mode) == expected
+    unasked: Any = McpFace(gateway)
+    assert unasked._question(context, card) is None
 
 
 async def test_a_long_card_is_not_put_into_a_form_G31(
