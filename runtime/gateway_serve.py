@@ -7,13 +7,13 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import uvicorn
 from mcp.server import Server
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -133,9 +133,7 @@ async def _serve(
         face = McpFace(
             gateway, FaceSettings(options.form_approval, options.approval_page, options.journal)
         )
-        print(
-            f"breadcrumbs: {len(servers)} servers, {len(catalog.tools)} tools", file=sys.stderr
-        )
+        click.echo(f"breadcrumbs: {len(servers)} servers, {len(catalog.tools)} tools", err=True)
         ended = True
         if listener is None:
             ended = await _over_stdio(face.server(), gateway, lost_after_s)
@@ -196,14 +194,12 @@ async def _over_http(
     host, port = listener.getsockname()[:2]
     app = http_app(server, gateway, lost_after_s, host)
     shown = f"[{host}]" if ":" in host else host
-    print(f"breadcrumbs: serving MCP on http://{shown}:{port}{PATH}", file=sys.stderr)
+    click.echo(f"breadcrumbs: serving MCP on http://{shown}:{port}{PATH}", err=True)
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
     await uvicorn.Server(config).serve(sockets=[listener])
 
 
-def http_app(
-    server: Server[Any], gateway: Gateway, lost_after_s: float, host: str
-) -> Starlette:
+def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: str) -> Starlette:
     """The ASGI app of one MCP endpoint, guarded by the keys if there are any."""
     local = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,

@@ -126,7 +126,7 @@ def meta_tools() -> list[Tool]:
             ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         ),
         "execute_tool": _tool(
-            "Run a tool. A write waits for a person; with its approval_id this tells how it stands.",
+            "Run a tool. A write waits for a person; its approval_id asks how it stands.",
             {
                 "tool_name": {"type": "string", "description": "The tool, its schema read before"},
                 "arguments": {"type": "object", "description": "As its schema asks"},
@@ -171,7 +171,9 @@ class McpFace:
         self._gateway = gateway
         self._settings = settings
         self._tools = meta_tools()
-        self._known = {tool.name: frozenset(tool.input_schema["properties"]) for tool in self._tools}
+        self._known = {
+            tool.name: frozenset(tool.input_schema["properties"]) for tool in self._tools
+        }
         self._sessions: OrderedDict[tuple[str, str], GatewaySession] = OrderedDict()
 
     def server(self) -> Server[Any]:
@@ -189,7 +191,9 @@ class McpFace:
         server.middleware.append(sealed)
         return server
 
-    async def _list(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def _list(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
         return ListToolsResult(tools=self._tools)
 
     async def _call(
@@ -297,7 +301,7 @@ class McpFace:
     async def _answered(
         self, session: GatewaySession, params: CallToolRequestParams
     ) -> dict[str, Any]:
-        """A client comes back with its answer; the state it brings names a row that we asked about."""
+        """A client comes back with its answer; its state names the row that we asked about."""
         mode, _, approval_id = (params.request_state or "").partition(":")
         given = (params.input_responses or {}).get(_ANSWER)
         payload = await self._standing(session, approval_id)
@@ -356,7 +360,8 @@ def form_text(card: ApprovalCard) -> str:
     """A held write in words, whole, from the stored row; hidden characters are written out."""
     lines = [f"Run {visible(card.tool)} ({card.risk})?"]
     lines += [
-        f"{visible(name)} = {visible(compact_json(value))}" for name, value in card.arguments.items()
+        f"{visible(name)} = {visible(compact_json(value))}"
+        for name, value in card.arguments.items()
     ]
     return "\n".join(lines if card.arguments else [*lines, "no arguments"])
 

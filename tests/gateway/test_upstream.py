@@ -160,6 +160,7 @@ async def test_an_answer_over_the_bound_does_not_reach_the_model(tmp_path: Path)
         fits = await run(session, "huge", text="1000000")
         assert len(fits["result"]["text"]) == 1_000_000
 
+
 async def test_fifty_megabytes_are_too_large_or_too_late(tmp_path: Path) -> None:
     """Whichever comes first, as one line of them is read slowly; the next call is served."""
     limits = UpstreamLimits(start_s=3, call_s=2)
@@ -340,7 +341,10 @@ def test_headers_and_parts_of_urls_are_secrets_too() -> None:
         ]
     )
     said = mask("plainword s3same k3y-k3y 'Bearer plainword' no crm.example")
-    assert said == "[secret removed] [secret removed] [secret removed] '[secret removed]' no crm.example"
+    assert (
+        said
+        == "[secret removed] [secret removed] [secret removed] '[secret removed]' no crm.example"
+    )
 
 
 async def test_many_calls_at_once_over_one_session(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ class Desk:
         if name == "write_and_die":
             os._exit(1)
         if name == "secret":
-            print("the token is", os.environ["TOKEN"], file=sys.stderr, flush=True)
+            sys.stderr.write(f"the token is {os.environ['TOKEN']}\n")
+            sys.stderr.flush()
             os._exit(1)
         if name == "change":
             self.change(text)

@@ -224,7 +224,10 @@ def test_who_may_not_call_is_turned_away(
 
 
 def test_a_large_body_is_refused(shared: Served) -> None:
-    headers = {"Authorization": "Bearer key-of-ann", "Accept": "application/json, text/event-stream"}
+    headers = {
+        "Authorization": "Bearer key-of-ann",
+        "Accept": "application/json, text/event-stream",
+    }
     answer = httpx2.post(shared.url, headers=headers, json={"x": "y" * 2_000_000})
     assert answer.status_code == 413
 

@@ -91,7 +91,11 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
     payload: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
     assert list(payload)[-1] == "next_step"
     assert result.structured_content is None
-    faulty = payload["layer"] == "0_usage" or payload.get("status") in ("invalid", "failed", "unknown")
+    faulty = payload["layer"] == "0_usage" or payload.get("status") in (
+        "invalid",
+        "failed",
+        "unknown",
+    )
     assert result.is_error is faulty
     return payload
 
@@ -113,7 +117,11 @@ async def test_three_tools_in_a_fixed_order_with_honest_hints(
         for tool in tools
         if (a := tool.annotations)
     ]
-    assert hints == [(True, None, True, False), (True, None, True, False), (False, True, False, True)]
+    assert hints == [
+        (True, None, True, False),
+        (True, None, True, False),
+        (False, True, False, True),
+    ]
     properties = [list(tool.input_schema["properties"]) for tool in tools]
     assert properties == [
         ["query", "limit"],
@@ -124,9 +132,7 @@ async def test_three_tools_in_a_fixed_order_with_honest_hints(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_way_to_a_held_write(
-    era: Era, desk_with: Callable[[FaceSettings], Desk]
-) -> None:
+async def test_the_way_to_a_held_write(era: Era, desk_with: Callable[[FaceSettings], Desk]) -> None:
     desk = desk_with(FaceSettings(journal="approvals.sqlite"))
     async with desk.client(era) as client:
         found = await call(client, "search_tool_catalog", query="open a ticket", limit=1)
