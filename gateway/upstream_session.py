@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
@@ -22,6 +22,7 @@ from mcp.types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     CallToolResult,
+    RequestParamsMeta,
     ToolListChangedNotification,
 )
 
@@ -122,11 +123,10 @@ class Upstream:
         except CatalogError as error:
             raise ToolFailure(f"{error}; nothing was run") from error
         key = idempotency_key.get()
+        meta = None if key is None else cast(RequestParamsMeta, {KEY_META: key})
         try:
             async with asyncio.timeout(self._limits.call_s):
-                return await client.call_tool(
-                    tool, dict(arguments), meta={KEY_META: key} if key else None
-                )
+                return await client.call_tool(tool, dict(arguments), meta=meta)
         except TimeoutError as error:
             self._on_change()  # a server that does not even list its tools is let go
             raise OutcomeUnknown(

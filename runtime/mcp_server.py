@@ -205,9 +205,8 @@ class McpFace:
                 payload = await self._answered(session, params)
                 return self._result(payload)
             arguments = params.arguments or {}
-            payload = self._unknown_argument(params.name, arguments)
-            if payload is None:
-                payload = await session.call(params.name, arguments)
+            misused = self._unknown_argument(params.name, arguments)
+            payload = misused or await session.call(params.name, arguments)
             if _waits(payload) and not arguments.get("approval_id"):
                 return await self._ask(context, session, payload)
             return self._result(payload)
