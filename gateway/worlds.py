@@ -21,6 +21,10 @@ class ToolFailure(Exception):
     """A tool ran and reports that it could not do what was asked; the text is for the model."""
 
 
+class OutcomeUnknown(Exception):
+    """A tool was called, and how it ended is not known: it may have acted. For the model."""
+
+
 class Executor(Protocol):
     """Runs a tool for real: in a simulated world, or on an upstream server."""
 
@@ -28,7 +32,8 @@ class Executor(Protocol):
         """Run once and return the result.
 
         Raises:
-            ToolFailure: the tool could not do it; nothing was changed.
+            ToolFailure: the tool says that it could not do it, or was not called.
+            OutcomeUnknown: it was called, and may have acted.
         """
         ...
 

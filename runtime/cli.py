@@ -6,6 +6,7 @@ stderr and exit status 2; `--debug` shows where it came from.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
+from breadcrumbs.gateway_cli import gateway
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -233,6 +235,7 @@ def serve(
 
 
 cli.add_command(approvals)
+cli.add_command(gateway)
 
 
 cli.add_command(data)
