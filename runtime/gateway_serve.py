@@ -30,11 +30,12 @@ from starlette.types import ASGIApp
 
 from breadcrumbs.callers import LOOPBACK, caller_of, keys_for
 from breadcrumbs.errors import CatalogError, ConfigError, DataError
+from breadcrumbs.files import read_text
 from breadcrumbs.gateway.gateway import Gateway
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
 from breadcrumbs.gateway.imports.live import LiveServer, parse_servers
-from breadcrumbs.gateway.imports.reading import parse_json, read_text
-from breadcrumbs.gateway.imports.sources import read_source
+from breadcrumbs.gateway.imports.reading import parse_json
+from breadcrumbs.gateway.imports.sources import MAX_FILE_BYTES, read_source
 from breadcrumbs.gateway.upstream import UpstreamExecutor
 from breadcrumbs.gateway.upstream_session import CALL_S, Masker, UpstreamLimits
 from breadcrumbs.live_gateway import open_gateway
@@ -81,7 +82,7 @@ def read_servers(path: Path) -> list[LiveServer]:
     Raises:
         CatalogError: it cannot be read, an entry is not usable, or there is none.
     """
-    value = parse_json(read_text(path), str(path))
+    value = parse_json(read_text(path, MAX_FILE_BYTES, CatalogError), str(path))
     entries = value.get("mcpServers") if isinstance(value, dict) else None
     if not isinstance(entries, dict):
         raise CatalogError(f"{path}: no mcpServers in it; write {{'mcpServers': {{NAME: ...}}}}")

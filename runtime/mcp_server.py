@@ -40,7 +40,6 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from breadcrumbs import __version__
 from breadcrumbs.callers import LOCAL
-from breadcrumbs.chat import visible
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway import payloads
 from breadcrumbs.gateway.approvals import ApprovalCard
@@ -54,6 +53,7 @@ from breadcrumbs.gateway.gateway import (
 )
 from breadcrumbs.gateway.journal_store import POSTGRES
 from breadcrumbs.messages import compact_json
+from breadcrumbs.visible import visible
 
 logger = logging.getLogger(__name__)
 NAME = "breadcrumbs"
