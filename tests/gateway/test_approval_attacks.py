@@ -771,6 +771,7 @@ def test_g30_only_a_persons_channel_can_decide() -> None:
         "service.decide",
         "approvals_cli._decide",
         "approvals_cli.watch",
+        "mcp_server._decided",  # a client's form, where the operator's policy allows forms
     }
 
 
