@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from breadcrumbs.data_gen.compare import Comparison
+    from breadcrumbs.data_gen.leaks import Leaks
     from breadcrumbs.data_gen.scenarios import Behaviour
     from breadcrumbs.data_gen.splits import Split
 
 FINDINGS = 1
 _LISTED = 20
 """Lines of one kind that are shown; `--json` holds all."""
+_EXAMPLES, _EXAMPLE_CHARS = 5, 160
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -167,6 +169,58 @@ def validate_command(folder: Path, as_json: bool) -> None:
         click.echo(f"{len(found.faults)} faults; {found.rows} rows read back and run again")
     if found.faults:
         sys.exit(FINDINGS)
+
+
+@data.command("leaks")
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--against", "files", type=FILE, multiple=True, required=True, help="May be given many times."
+)
+@split_option
+@as_json_option
+def leaks_command(
+    folder: Path, files: tuple[Path, ...], split: Split | None, as_json: bool
+) -> None:
+    """Look for the data set's requests and tools in other files. Exit 1 where some are there.
+
+    A file is JSON, JSON lines, Parquet (a benchmark, or another data set), or text. Equal means
+    equal words: letter case, punctuation and spacing do not count.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.leaks import leaks
+    from breadcrumbs.progress import live
+
+    rows = load_rows(folder, split)
+    with live("leaks", _console(stderr=True)) as report:
+        found = leaks(rows, files, report)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        _show_leaks(found)
+    if found.overlaps:
+        sys.exit(FINDINGS)
+
+
+def _show_leaks(found: Leaks) -> None:
+    from breadcrumbs.data_gen.leaks import KINDS, NEAR
+
+    for path, numbers in found.outside.items():
+        click.echo(visible(f"{path}: {numbers['request']} texts, {numbers['tool']} tools"))
+    for kind in KINDS:
+        exact, near = (found.number(kind, exact=exact) for exact in (True, False))
+        click.echo(f"{kind}s: {exact} equal, {near} alike from {NEAR}, of {found.compared[kind]}")
+    ordered = sorted(found.overlaps, key=lambda one: -one.similarity)
+    for overlap in ordered[:_EXAMPLES]:
+        word = "equal" if overlap.exact else f"alike {overlap.similarity:.2f}"
+        click.echo(visible(f"{overlap.kind} {word}: {overlap.rows[0]}, {len(overlap.rows)} rows"))
+        click.echo(visible(f"  here:  {_cut(overlap.text)}"))
+        click.echo(visible(f"  there: {_cut(overlap.found)} ({overlap.file} {overlap.where})"))
+    if len(ordered) > _EXAMPLES:
+        click.echo(f"and {len(ordered) - _EXAMPLES} more; --json lists all")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_CHARS else f"{text[:_EXAMPLE_CHARS]}..."
 
 
 @data.command("export")
