@@ -50,6 +50,8 @@ async def correct(
     """Run a staller under tier 3, cut, replay; a text says why nothing came of it."""
     rng = random.Random(f"{scenario.seed}/stall")
     chosen: StallKind = kind if kind is not None else rng.choice(get_args(StallKind))
+    if not spec.input_schema["properties"] and chosen in ("param_dump", "inferable_value_ask"):
+        chosen = "permission_ask"  # without parameters there is nothing else to ask for
     stall = stall_text(chosen, _subject(scenario, spec, hint), rng)
     policy = StallerPolicy(OraclePolicy(scenario, spec), lambda messages: stall, 1)
     nudged = await run_episode(

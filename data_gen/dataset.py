@@ -199,8 +199,15 @@ def already_complete(folder: Path, inputs_hash: str) -> bool:
     return False
 
 
-def write_dataset(folder: Path, rows: Sequence[Row], manifest: Mapping[str, Any]) -> dict[str, Any]:
+def write_dataset(
+    folder: Path,
+    rows: Sequence[Row],
+    manifest: Mapping[str, Any],
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Write a whole set; it appears at `folder` complete or not at all. Returns the manifest.
+
+    `extra` are texts that belong to it, by their path in the folder.
 
     Raises:
         DataError: the place cannot be written.
@@ -209,6 +216,9 @@ def write_dataset(folder: Path, rows: Sequence[Row], manifest: Mapping[str, Any]
         for split in SPLITS:
             records = [row.to_record() for row in rows if row.split == split]
             _write_parquet(stage / f"{split}.parquet", records)
+        for name, text in (extra or {}).items():
+            (stage / name).parent.mkdir(parents=True, exist_ok=True)
+            (stage / name).write_text(text, encoding="utf-8")
         files = {p.name: _digest(p) for p in sorted(stage.glob("*.parquet"))}
         full = {"format": FORMAT, **manifest, "counts": counts(rows), "files": files}
         (stage / CARD).write_text(card(full), encoding="utf-8")

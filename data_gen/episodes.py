@@ -125,7 +125,7 @@ def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> st
 def _done_report(spec: ToolSpec, scenario: Scenario, result: Any) -> str:
     effect = spec.effect
     fields = result if isinstance(result, dict) else {}
-    if effect is None:
+    if effect is None or effect.op == "record":
         return f"Done: {words(spec.name)}."
     if effect.op == "list":
         records = next((v for v in fields.values() if isinstance(v, list)), [])

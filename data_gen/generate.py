@@ -7,6 +7,7 @@ config gives the same bytes.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import random
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as checked
@@ -25,15 +26,18 @@ from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import Row, already_complete, read_manifest, write_dataset
 from breadcrumbs.data_gen.dataset import Source as RowSource
+from breadcrumbs.data_gen.derive import derive
+from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
-from breadcrumbs.data_gen.splits import Split, Splits, make_splits
+from breadcrumbs.data_gen.splits import Split, Splits, choose_held_out, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
-from breadcrumbs.errors import CatalogError, DataError
+from breadcrumbs.errors import CatalogError, ConfigError, DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.gateway.imports.importing import import_sources
 from breadcrumbs.gateway.search import ToolIndex
 from breadcrumbs.progress import Report
 
@@ -56,18 +60,25 @@ class Amount:
 class GenerateConfig:
     """What to generate. Same values, same catalog and hints: same bytes."""
 
-    held_out_tools: tuple[str, ...]
-    held_out_domain: str
     train: Amount
     eval_tools: Amount
     """Scenarios on held-out tools."""
     eval_domain: Amount
     """Scenarios on the held-out domain."""
+    held_out_tools: tuple[str, ...] = ()
+    held_out_domain: str = ""
+    """None where it is empty."""
+    held_out_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Where neither tools nor domain are named: the share of tools to choose, for each."""
     seed: int = 1
     catalogs: tuple[str, ...] = ()
     """Catalog files; none means those that ship."""
     hints: tuple[str, ...] = ()
-    """Hint files; none means those that ship."""
+    """Hint files; none means those that ship, or with `sources`, derived ones alone."""
+    sources: tuple[str, ...] = ()
+    """Instead of catalogs: anything `catalog import` reads. World and hints are derived."""
+    shortfall: Literal["error", "report"] = "error"
+    """What fewer rows than asked for are: an error, or a count in the manifest."""
     phrasing: Phrasing = "varied"
     """`plain` says every argument by its own name, in a list; small models learn it soonest."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
@@ -92,8 +103,8 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
         CatalogError: catalog and hints do not fit each other.
         DataError: `out` holds something else, cannot be written, or too few rows can be made.
     """
-    catalog = load_catalog(config.catalogs or None)
-    hints = load_hints(config.hints or None)
+    inputs = _inputs(config, out)
+    config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
     digest = inputs_hash(config, catalog, hints)
     if already_complete(out, digest):
         progress(1, 1, "already done")
@@ -103,15 +114,69 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise CatalogError(f"hints: {faults[0]}{more}")
     splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
-    rows, dropped = asyncio.run(_make_rows(config, splits, hints, progress))
+    made = asyncio.run(_make_rows(config, splits, hints, progress))
     manifest = {
         "inputs_hash": digest,
         "version": __version__,
         "config": to_dict(config),
         "tools": {split: splits.tools(split) for split in _amounts(config)},
-        "dropped": dict(sorted(dropped.items())),
+        "dropped": dict(sorted(made.dropped.items())),
+        **({"missing_rows": dict(made.missing)} if made.missing else {}),
+        **({"derived": inputs.derived} if inputs.derived else {}),
     }
-    return write_dataset(out, rows, manifest)
+    return write_dataset(out, made.rows, manifest, inputs.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What generation starts from, and the config that names all of it."""
+
+    config: GenerateConfig
+    catalog: Catalog
+    hints: Mapping[str, ToolHint]
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Derived files that are written with the data set, by their path in it."""
+    derived: Mapping[str, Any] = field(default_factory=dict)
+    """What came of the sources."""
+
+
+def _inputs(config: GenerateConfig, out: Path) -> _Inputs:
+    inputs = _derived_inputs(config, out) if config.sources else _given_inputs(config)
+    config = inputs.config
+    if config.held_out_share and not (config.held_out_tools or config.held_out_domain):
+        tools, domain = choose_held_out(inputs.catalog, config.held_out_share, config.seed)
+        config = dataclasses.replace(config, held_out_tools=tools, held_out_domain=domain)
+    return dataclasses.replace(inputs, config=config)
+
+
+def _given_inputs(config: GenerateConfig) -> _Inputs:
+    return _Inputs(config, load_catalog(config.catalogs or None), load_hints(config.hints or None))
+
+
+def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
+    """Import the sources and derive the rest; the config then names the files in the data set."""
+    if config.catalogs:
+        raise ConfigError("catalogs and sources: name one of them; a source may be a catalog file")
+    imported = import_sources(config.sources)
+    given = load_hints(config.hints) if config.hints else {}
+    derived = derive(imported.catalog(), given, config.max_hits)
+    if not derived.hints:
+        reasons = next(iter(derived.underivable.items()), ("no tool", "nothing was imported"))
+        raise CatalogError(f"sources: no tool can be used; {reasons[0]}: {reasons[1]}")
+    files = derived_files(derived)
+    catalogs, hints = (
+        tuple(str(out / name) for name in files if name.startswith(kind))
+        for kind in ("catalogs/", "hints/")
+    )
+    report = {
+        "sources": list(config.sources),
+        "hints": list(config.hints),
+        "imported": len(imported.tools),
+        "refused": [refusal.to_dict() for refusal in imported.refused],
+        **derived.to_dict(),
+    }
+    config = dataclasses.replace(config, sources=(), catalogs=catalogs, hints=hints)
+    return _Inputs(config, derived.catalog, derived.hints, files, report)
 
 
 def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
@@ -138,8 +203,9 @@ def planned_rows(config: GenerateConfig) -> int:
 
 async def _make_rows(
     config: GenerateConfig, splits: Splits, hints: Mapping[str, ToolHint], progress: Report
-) -> tuple[list[Row], Counter[str]]:
+) -> _Made:
     dropped: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
     rows: list[Row] = []
     seen: set[str] = set()
     total = planned_rows(config)
@@ -148,9 +214,21 @@ async def _make_rows(
         def step(done: int, split: Split = split, before: int = len(rows)) -> None:
             progress(before + done, total, split)
 
-        maker = _Maker(config, split, splits.catalog_for(split), hints, dropped, seen, step)
+        catalog = splits.catalog_for(split)
+        maker = _Maker(config, split, catalog, hints, dropped, missing, seen, step)
         rows.extend(await maker.rows(splits.tools(split), amount))
-    return rows, dropped
+        if split == "train" and not rows:
+            raise DataError(f"train: no row can be made, dropped: {dict(dropped)}")
+    return _Made(rows, dropped, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What came of a config: rows, what was dropped by reason, what is missing by split."""
+
+    rows: list[Row]
+    dropped: Counter[str]
+    missing: Counter[str]
 
 
 @dataclass(slots=True)
@@ -162,6 +240,7 @@ class _Maker:
     catalog: Catalog
     hints: Mapping[str, ToolHint]
     dropped: Counter[str]
+    missing: Counter[str]
     seen: set[str]
     step: Callable[[int], None]
     index: ToolIndex = field(init=False)
@@ -203,10 +282,8 @@ class _Maker:
         place = 0
         while len(batches) < count:
             if not specs or place >= ATTEMPTS * count:
-                raise DataError(
-                    f"{self.split}: only {len(batches)} of {count} {kind}s can be made, dropped:"
-                    f" {dict(self.dropped)}; ask for fewer or add tools and hint values"
-                )
+                self._short(len(batches), count, kind)
+                break
             spec, rounds = self._in_turn(specs, place)
             drop = self._drop(spec, rounds) if kind == "pair" else None
             batch = await self._place(spec, drop, f"{self.split}-{kind}-{place:04d}", blueprints)
@@ -283,8 +360,17 @@ class _Maker:
             )
             rows.extend(await self._verified([twin]))
         if len(rows) < count:
-            raise DataError(f"{self.split}: only {len(rows)} of {count} declines can be made")
+            self._short(len(rows), count, "decline")
         return rows
+
+    def _short(self, made: int, count: int, kind: str) -> None:
+        """Fewer rows than asked for: an error, or counted where the config says so."""
+        if self.config.shortfall == "error":
+            raise DataError(
+                f"{self.split}: only {made} of {count} {kind}s can be made, dropped:"
+                f" {dict(self.dropped)}; ask for fewer or add tools and hint values"
+            )
+        self.missing[f"{self.split} {kind}s"] = count - made
 
     async def _verified(self, twins: Sequence[Scenario]) -> list[Row]:
         """Rows for all twins, or none: one bad twin drops its partner as well."""

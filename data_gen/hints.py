@@ -63,10 +63,12 @@ class Topic:
 class ToolHint:
     """Everything a request for one tool is built from."""
 
-    search: tuple[str, ...]
-    intents: tuple[str, ...]
-    arguments: dict[str, ArgumentHint]
+    search: tuple[str, ...] = ()
+    intents: tuple[str, ...] = ()
+    arguments: dict[str, ArgumentHint] = field(default_factory=dict)
     topics: tuple[Topic, ...] = ()
+    unsaid: dict[str, str] = field(default_factory=dict)
+    """Optional arguments that no request says, and why."""
 
     @property
     def composed(self) -> frozenset[str]:
@@ -127,21 +129,25 @@ def check_hints(hints: Mapping[str, ToolHint], catalog: Catalog) -> list[str]:
         if name not in hints:
             faults.append(f"{name}: no hints")
             continue
-        faults.extend(f"{name}: {fault}" for fault in _tool_faults(spec, hints[name], catalog))
+        faults.extend(f"{name}: {fault}" for fault in tool_faults(spec, hints[name], catalog))
     return faults
 
 
-def _tool_faults(spec: ToolSpec, hint: ToolHint, catalog: Catalog) -> list[str]:
+def tool_faults(spec: ToolSpec, hint: ToolHint, catalog: Catalog) -> list[str]:
+    """Every fault between one tool and its hint; empty means usable."""
     properties = spec.input_schema.get("properties", {})
     faults = [f"argument {n!r} is not a parameter" for n in hint.arguments if n not in properties]
     for name, schema in properties.items():
         argument = hint.arguments.get(name)
+        if argument is None and name in hint.unsaid and name not in spec.required:
+            continue
         if argument is None:
             faults.append(f"parameter {name!r} has no hint")
         elif name not in hint.composed:
             faults.extend(_argument_faults(spec, name, schema, argument, catalog))
     for topic in hint.topics:
         faults.extend(_topic_faults(topic, properties))
+    faults += [f"no {part} text" for part in ("search", "intents") if not getattr(hint, part)]
     marked = ["{topic}" in intent for intent in hint.intents]
     if hint.topics and not all(marked):
         faults.append("has topics, so every intent needs {topic}")

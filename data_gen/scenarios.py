@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,7 +21,7 @@ from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
 from breadcrumbs.data_gen.questions import plain_question, question_for
 from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
 from breadcrumbs.data_gen.splits import Split, argument_kind
-from breadcrumbs.data_gen.values import draw, spoken
+from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex
@@ -264,8 +265,14 @@ def _same_records(spec: ToolSpec, other: ToolSpec) -> bool:
 
 
 def _sounds_alike(spec: ToolSpec, other: ToolSpec) -> bool:
-    nouns = set(spec.name.split("_")[1:]) & set(other.name.split("_")[1:])
+    nouns = _nouns(spec.name) & _nouns(other.name)
     return bool(nouns) or len(set(spec.keywords) & set(other.keywords)) > 1
+
+
+def _nouns(name: str) -> set[str]:
+    """The words of a name, in any style, less the first, which mostly is the verb."""
+    parts = [part.lower() for part in re.split(r"[\W_]+", words(name)) if part]
+    return set(parts[1:] or parts)
 
 
 def _scenario(
@@ -326,7 +333,7 @@ def _said_names(
     for name, schema in properties.items():
         alike = drop is not None and argument_kind(schema) == argument_kind(properties[drop])
         share = max(recipe.optional_share, DECOY_SHARE if alike else 0.0)
-        if name in composed or name in hint.composed:
+        if name in composed or name in hint.composed or name in hint.unsaid:
             continue
         if name in required or rng.random() < share:
             names.append(name)

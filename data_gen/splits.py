@@ -5,6 +5,8 @@ Held-out tools are missing from the training catalog itself, so that training ro
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +15,7 @@ from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.catalog import Catalog
 
 Split = Literal["train", "held_out_tools", "held_out_domain"]
+_FEW_DOMAINS = 2
 SPLITS: tuple[Split, ...] = ("train", "held_out_tools", "held_out_domain")
 
 
@@ -42,6 +45,28 @@ class Splits:
         return self.catalog.without(self.tools("held_out_tools") + self.tools("held_out_domain"))
 
 
+def choose_held_out(catalog: Catalog, share: float, seed: int) -> tuple[tuple[str, ...], str]:
+    """Tools and a domain to hold out, about `share` of all tools each; the same for the same seed.
+
+    With fewer than three domains no domain is held out. Tools that share their own name with a
+    tool of another domain are not held out: training would show their like. One tool at least
+    is left to train on.
+    """
+    rng = random.Random(f"{seed}/held out")
+    domains = catalog.domains
+    rng.shuffle(domains)
+    sizes = Counter(spec.domain for spec in catalog.tools.values())
+    wanted = share * len(catalog.tools)
+    domain = ""
+    if share and len(domains) > _FEW_DOMAINS:
+        domain = min(domains, key=lambda name: abs(sizes[name] - wanted))
+    rest = [name for name in catalog.names() if catalog.tools[name].domain != domain]
+    plain = Counter(name.rpartition(".")[2] for name in catalog.names())
+    single = [name for name in rest if plain[name.rpartition(".")[2]] == 1]
+    count = min(-(-int(share * len(rest) * 100) // 100), len(single), len(rest) - 1)
+    return tuple(sorted(rng.sample(single, max(0, count)))), domain
+
+
 def make_splits(catalog: Catalog, held_out_tools: Sequence[str], held_out_domain: str) -> Splits:
     """Check the lists against the catalog.
 
@@ -51,7 +76,7 @@ def make_splits(catalog: Catalog, held_out_tools: Sequence[str], held_out_domain
     unknown = [name for name in held_out_tools if catalog.tool(name) is None]
     if unknown:
         raise ConfigError(f"held_out_tools: no such tool {', '.join(unknown)} in the catalog")
-    if held_out_domain not in catalog.domains:
+    if held_out_domain and held_out_domain not in catalog.domains:
         known = ", ".join(catalog.domains)
         raise ConfigError(f"held_out_domain: no domain {held_out_domain!r}; choose from {known}")
     for name in held_out_tools:

@@ -56,7 +56,7 @@ def decisions(rows: Sequence[Row]) -> dict[str, Any]:
     """Act, ask and decline by split and in all, with `act_per_ask` (None where none asks)."""
     found = Counter((row.split, decision_of(row)) for row in rows)
     splits = sorted({split for split, _ in found})
-    by_split = {
+    by_split: dict[str, Any] = {
         split: _ratio({d: n for (s, d), n in found.items() if s == split}) for split in splits
     }
     total: Counter[str] = Counter()

@@ -125,7 +125,9 @@ def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
     from breadcrumbs.data_gen.episodes import gold_prefix
     from breadcrumbs.gateway.catalog import load_catalog
 
-    catalog, settings = load_catalog(), gateway_settings(read_manifest(config.data))
+    manifest = read_manifest(config.data)
+    catalog = load_catalog(manifest["config"].get("catalogs") or None)
+    settings = gateway_settings(manifest)
     scenarios = {
         scenario.tool: scenario
         for scenario in load_scenarios(config.data, "held_out_tools")

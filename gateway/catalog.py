@@ -43,7 +43,7 @@ def _is_time(text: str) -> bool:
 
 
 _FORMATS = {"date-time": _is_moment, "time": _is_time}
-Operation = Literal["create", "update", "delete", "get", "list", "append"]
+Operation = Literal["create", "update", "delete", "get", "list", "append", "record"]
 
 
 class Risk(StrEnum):
@@ -103,6 +103,8 @@ class ToolSpec:
     allow: tuple[str, ...] = ()
     """Roles that may use it; empty means everyone."""
     effect: Effect | None = None
+    upstream: str | None = None
+    """The live server that runs it. The same tool on another server is another tool."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -113,6 +115,8 @@ class ToolSpec:
     def content_hash(self) -> str:
         """SHA-256 of what the tool means: equal for copies under other keywords or domains."""
         meaning = [self.name, self.description, dict(self.input_schema), str(self.risk)]
+        if self.upstream is not None:
+            meaning.append(self.upstream)
         return hashlib.sha256(rfc8785.dumps(meaning)).hexdigest()
 
     @cached_property

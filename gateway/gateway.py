@@ -24,7 +24,13 @@ from breadcrumbs.gateway.execution import ApprovedWrites
 from breadcrumbs.gateway.guesses import GuessLimit
 from breadcrumbs.gateway.identity import Clock, Ids, SeededIds, SimulatedClock
 from breadcrumbs.gateway.search import Embed, index_of
-from breadcrumbs.gateway.worlds import Executor, ToolFailure, World, WorldExecutor
+from breadcrumbs.gateway.worlds import (
+    Executor,
+    OutcomeUnknown,
+    ToolFailure,
+    World,
+    WorldExecutor,
+)
 from breadcrumbs.messages import compact_json
 
 logger = logging.getLogger(__name__)
@@ -122,7 +128,6 @@ class Gateway:
         keys: KeyRing | None = None,
         embed: Embed | None = None,
     ) -> None:
-        self.catalog = catalog
         self.executor = executor
         self.journal = journal
         self.clock = clock
@@ -132,7 +137,13 @@ class Gateway:
         """Mint and check the challenges of cards that leave this process; None in simulation."""
         self.writes = ApprovedWrites(journal, lambda name: self.catalog.tool(name), self.execute)
         self.guesses = GuessLimit(clock)
-        self.index = index_of(catalog, embed)
+        self._embed = embed
+        self.take_catalog(catalog)
+
+    def take_catalog(self, catalog: Catalog) -> None:
+        """Serve these tools from now on; what is not as it was disclosed must be read again."""
+        self.catalog = catalog
+        self.index = index_of(catalog, self._embed)
         self._hidden = frozenset(catalog.whole.tools if catalog.whole else ()) - set(catalog.tools)
 
     def session(
@@ -220,6 +231,8 @@ class Gateway:
             compact_json(result).encode("utf-8")
         except ToolFailure as failure:
             return "failed", {"reason": storable(str(failure))}
+        except OutcomeUnknown as doubt:
+            return broken, {"reason": storable(str(doubt))}
         except Exception as error:  # the tool boundary: a tool may throw anything
             logger.warning("tool %s broke", spec.name, exc_info=True)
             return broken, {"reason": f"the tool broke: {type(error).__name__}"}

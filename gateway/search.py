@@ -48,6 +48,7 @@ STOPWORDS = frozenset(
     )
 )
 """Function words, and what politeness and wishing add to a request: they name no tool."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ed", "es", "s", "e")
 
 
@@ -179,6 +180,9 @@ def _stem(word: str) -> str:
 
 def _document(spec: ToolSpec) -> list[str]:
     name = spec.name.replace("_", " ")
+    apart = _HUMP.sub(" ", name)
+    if apart != name:  # `listDecks` is found by its words as well as whole
+        name = f"{name} {apart}"
     # The name counts twice: it is the shortest true description of what a tool does.
     return stems(f"{name} {name} {spec.description} {' '.join(spec.keywords)}")
 

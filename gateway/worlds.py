@@ -21,6 +21,10 @@ class ToolFailure(Exception):
     """A tool ran and reports that it could not do what was asked; the text is for the model."""
 
 
+class OutcomeUnknown(Exception):
+    """A tool was called, and how it ended is not known: it may have acted. For the model."""
+
+
 class Executor(Protocol):
     """Runs a tool for real: in a simulated world, or on an upstream server."""
 
@@ -28,7 +32,8 @@ class Executor(Protocol):
         """Run once and return the result.
 
         Raises:
-            ToolFailure: the tool could not do it; nothing was changed.
+            ToolFailure: the tool says that it could not do it, or was not called.
+            OutcomeUnknown: it was called, and may have acted.
         """
         ...
 
@@ -57,6 +62,9 @@ class World:
         place = (spec.domain, effect.collection)
         if effect.op == "create":
             return self._create(place, arguments)
+        if effect.op == "record":  # what it changes is not known; what it was told is kept
+            self._create(place, arguments)
+            return {"status": "ok"}
         if effect.op == "list":
             return self._list(place, arguments)
         return self._on_record(place, effect, arguments)

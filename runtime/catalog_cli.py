@@ -156,10 +156,15 @@ def _read(sources: tuple[Path, ...], timeout_s: float | None) -> Import:
 
     from breadcrumbs.gateway.imports.importing import import_sources
 
-    if logging.getLogger().level > logging.INFO:  # the SDK logs what a report says in one line
-        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    quiet_sdk()
     shipped = Path(str(resources.files("breadcrumbs.configs"))) / "catalogs"
     return import_sources(sources or [shipped], timeout_s=timeout_s)
+
+
+def quiet_sdk() -> None:
+    """Unless logs are wanted: the MCP SDK logs at length what a report says in one line."""
+    if logging.getLogger().level > logging.INFO:
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 
 def _list(word: str, lines: list[str]) -> None:

@@ -6,6 +6,7 @@ stderr and exit status 2; `--debug` shows where it came from.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from pathlib import Path
@@ -16,9 +17,10 @@ import click
 from breadcrumbs import __version__
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
-from breadcrumbs.catalog_cli import catalog
+from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
+from breadcrumbs.gateway_cli import gateway
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,14 +56,28 @@ cli.add_command(catalog)
 @cli.command()
 @click.option("--config", type=CONFIG, required=True, help="configs/generate/*.yaml")
 @click.option("--out", type=FOLDER, required=True, help="Folder for the data set.")
+@click.option(
+    "--catalog",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="Your tools, as for catalog import.",
+)
 @overrides
-def generate(config: Path, out: Path, changes: tuple[str, ...]) -> None:
-    """Make a verified data set through the gateway and the loop."""
+def generate(config: Path, out: Path, sources: tuple[str, ...], changes: tuple[str, ...]) -> None:
+    """Make a verified data set through the gateway and the loop.
+
+    With --catalog the tools come from files or servers that nobody has written hints for; world,
+    values and wording are derived from their schemas.
+    """
     from breadcrumbs import config as configs
     from breadcrumbs.data_gen.generate import GenerateConfig
     from breadcrumbs.data_gen.generate import generate as run
     from breadcrumbs.progress import live
 
+    quiet_sdk()
+    if sources:
+        changes = (*changes, f"sources={json.dumps(sources)}")
     settings = configs.load(config, GenerateConfig, changes)
     console = _console()
     with live("generate", console) as report:
@@ -219,6 +235,7 @@ def serve(
 
 
 cli.add_command(approvals)
+cli.add_command(gateway)
 
 
 cli.add_command(data)

@@ -250,6 +250,23 @@ def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> No
         console.print(f"  {axis}: {parts}")
     for reason, number in sorted(manifest["dropped"].items()):
         console.print(f"  dropped, {reason}: {number}")
+    for part, number in manifest.get("missing_rows", {}).items():
+        console.print(f"  missing, {part}: {number}")
+    if "derived" in manifest:
+        _print_derived(console, manifest["derived"], folder)
+
+
+def _print_derived(console: Console, derived: dict[str, Any], folder: Path) -> None:
+    """What came of the sources; reasons may quote strangers' names, so nothing is markup."""
+    console.print(
+        f"  tools: {derived['imported']} imported, {len(derived['refused'])} refused,"
+        f" {derived['tools']} used, {len(derived['underivable'])} underivable"
+    )
+    for reason, number in derived["underivable_reasons"].items():
+        console.print(f"  underivable, {reason}: {number}", markup=False)
+    for reason, number in derived["unsaid_reasons"].items():
+        console.print(f"  optional argument never said, {reason}: {number}", markup=False)
+    console.print(f"  each by name under `derived` in {folder / 'manifest.json'}")
 
 
 def _outside(path: Path, folder: Path) -> Path:

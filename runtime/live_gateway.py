@@ -1,4 +1,4 @@
-"""A gateway that people use: simulated tools, but the machine's clock, entropy and journal."""
+"""A gateway that people use: the machine's clock, entropy and journal; tools simulated or real."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from breadcrumbs.gateway.challenge import KeyRing
 from breadcrumbs.gateway.gateway import Gateway, GatewaySettings
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
 from breadcrumbs.gateway.journal_store import POSTGRES
-from breadcrumbs.gateway.worlds import World, WorldExecutor
+from breadcrumbs.gateway.worlds import Executor, World, WorldExecutor
 
 LOST_AFTER_S = 15 * 60
 """Where gateways share a journal: how long a write may run before it counts as lost."""
@@ -20,10 +20,14 @@ def open_gateway(
     catalog: Catalog,
     journal: str | Path = ":memory:",
     settings: GatewaySettings = GatewaySettings(),
+    *,
+    executor: Executor | None = None,
+    lost_after_s: float | None = None,
 ) -> Gateway:
-    """A gateway over a simulated world, on the machine's clock and entropy.
+    """A gateway on the machine's clock and entropy, over an executor or a simulated world.
 
-    `journal` is a file of this gateway alone, or a `postgresql://` URL that several share.
+    `journal` is a file, or a `postgresql://` URL. Without `lost_after_s` a file is this gateway's
+    alone; where several share one, it is the time after which a write that runs counts as lost.
 
     Raises:
         ConfigError: the approval keys cannot be used.
@@ -32,7 +36,8 @@ def open_gateway(
     clock, ids = SystemClock(), SystemIds()
     keys = KeyRing.configured()
     opened = ApprovalJournal(journal, clock, ids, settings.ttl_s)
-    shared = str(journal).startswith(POSTGRES)
-    opened.recover(older_than_s=LOST_AFTER_S if shared else 0)
-    executor = WorldExecutor(World(catalog))
-    return Gateway(catalog, executor, opened, clock=clock, ids=ids, settings=settings, keys=keys)
+    if lost_after_s is None:
+        lost_after_s = LOST_AFTER_S if str(journal).startswith(POSTGRES) else 0
+    opened.recover(older_than_s=lost_after_s)
+    runs = executor or WorldExecutor(World(catalog))
+    return Gateway(catalog, runs, opened, clock=clock, ids=ids, settings=settings, keys=keys)

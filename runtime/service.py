@@ -8,8 +8,6 @@ Streams carry chunks and `: ping` comments only. Loading a model stays outside `
 from __future__ import annotations
 
 import asyncio
-import hmac
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -22,8 +20,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 
 from breadcrumbs import openai_wire as wire
+from breadcrumbs.callers import LOCAL, LOOPBACK, caller_of, keys_for
 from breadcrumbs.completions import frames, whole
-from breadcrumbs.errors import ConfigError
 from breadcrumbs.events import Event, Text, Think
 from breadcrumbs.gateway.approvals import ApprovalCard
 from breadcrumbs.gateway.gateway import Gateway, Principal
@@ -35,9 +33,7 @@ from breadcrumbs.policies import SerialPolicy
 from breadcrumbs.prompts import system_prompt
 from breadcrumbs.turns import Policy, Turn
 
-KEYS_VARIABLE = "BREADCRUMBS_API_KEYS"
 LOOP_SUFFIX = "-loop"
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_BODY_BYTES = 1_000_000
 
 
@@ -111,11 +107,7 @@ def serve_model(
         CatalogError: a catalog is malformed.
         DataError: the journal cannot be opened.
     """
-    keys = tuple(key.strip() for key in os.environ.get(KEYS_VARIABLE, "").split(",") if key.strip())
-    if host not in LOOPBACK and not keys:
-        raise ConfigError(
-            f"--host {host}: reachable from outside, so set {KEYS_VARIABLE} to one or more keys"
-        )
+    keys = keys_for(host)
     import uvicorn
 
     from breadcrumbs.gateway.catalog import load_catalog
@@ -147,17 +139,13 @@ class _Service:
         for header in ("host", "origin"):
             if (value := request.headers.get(header)) and _hostname(value) not in LOOPBACK:
                 raise HTTPException(403, f"{header} {value!r} is not this machine")
-        return "local"
+        return LOCAL
 
     def _by_key(self, header: str) -> str:
-        scheme, _, given = header.partition(" ")
-        known = [
-            hmac.compare_digest(given.strip().encode(), key.encode())
-            for key in self.settings.api_keys
-        ]
-        if scheme.lower() != "bearer" or True not in known:
+        caller = caller_of(header, self.settings.api_keys)
+        if caller is None:
             raise HTTPException(401, "a valid API key is needed: Authorization: Bearer KEY")
-        return f"key-{known.index(True) + 1}"
+        return caller
 
     def models(self) -> dict[str, Any]:
         return {"object": "list", "data": [self._card(m) for m in self._names()]}

@@ -14,14 +14,19 @@ class TooLarge(httpx2.HTTPError):
     """An answer went past the limit."""
 
 
-def bounded_client(headers: Mapping[str, str], max_bytes: int) -> httpx2.AsyncClient:
-    """A client that refuses any answer over `max_bytes`, as it comes off the wire."""
+def bounded_client(
+    headers: Mapping[str, str], max_bytes: int, read_timeout_s: float | None = READ_TIMEOUT_S
+) -> httpx2.AsyncClient:
+    """A client that refuses any answer over `max_bytes`, as it comes off the wire.
+
+    With no `read_timeout_s` the caller bounds each wait itself.
+    """
     return httpx2.AsyncClient(
         headers={
             **headers,
             "Accept-Encoding": "identity",
         },  # no small answer that unpacks to a big one
-        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s),
         transport=_BoundedTransport(max_bytes),
     )
 

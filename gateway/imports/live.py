@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from breadcrumbs.errors import CatalogError
-from breadcrumbs.gateway.imports.bounded_http import TooLarge, bounded_client
+from breadcrumbs.gateway.imports.bounded_http import READ_TIMEOUT_S, TooLarge, bounded_client
 from breadcrumbs.gateway.imports.definitions import find_definitions
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal, domain_name
 from breadcrumbs.gateway.imports.reading import check_plain
@@ -35,7 +35,7 @@ MAX_PAGES = 100
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """All tools of one server, as JSON."""
 _MAX_REASON = 200
-_FAULTS = (MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError, ExceptionGroup)
+FAULTS = (MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError, ExceptionGroup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +98,18 @@ async def list_tools(server: LiveServer, *, timeout_s: float = TIMEOUT_S) -> lis
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                _connected(server, complaints, note_garbled) as client,
+                connected(server, complaints, note_garbled) as client,
             ):
-                return await _pages(client)
+                return await all_tools(client)
         except TimeoutError as error:
             reason = f"no complete answer within {timeout_s:g} s"
             if garbled:
                 reason += f", and {len(garbled)} that cannot be read as MCP"
-            raise CatalogError(f"{reason}{_last_line(complaints)}") from error
+            raise CatalogError(f"{reason}{_said(complaints)}") from error
         except CatalogError:
             raise
-        except _FAULTS as error:
-            raise CatalogError(f"{_first_fault(error)}{_last_line(complaints)}") from error
+        except FAULTS as error:
+            raise CatalogError(f"{first_fault(error)}{_said(complaints)}") from error
 
 
 def find_tools(server: LiveServer, tools: Sequence[dict[str, Any]]) -> Iterator[Draft | Refusal]:
@@ -139,12 +139,21 @@ async def _ask(server: LiveServer, timeout_s: float) -> list[dict[str, Any]] | R
 
 
 @asynccontextmanager
-async def _connected(
-    server: LiveServer, complaints: IO[str], on_message: MessageHandlerFnT
+async def connected(
+    server: LiveServer,
+    complaints: IO[str],
+    on_message: MessageHandlerFnT,
+    read_timeout_s: float | None = READ_TIMEOUT_S,
 ) -> AsyncIterator[Client]:
+    """A session with a server, open inside the block; its error stream goes to `complaints`.
+
+    Raises:
+        One of `FAULTS`, from the block too when the connection breaks.
+    """
     async with AsyncExitStack() as stack:
         if server.url is not None:
-            http = await stack.enter_async_context(bounded_client(server.headers, MAX_ANSWER_BYTES))
+            client = bounded_client(server.headers, MAX_ANSWER_BYTES, read_timeout_s)
+            http = await stack.enter_async_context(client)
             transport = streamable_http_client(
                 server.url, http_client=http, max_sse_event_size=MAX_ANSWER_BYTES
             )
@@ -161,7 +170,12 @@ async def _connected(
         )
 
 
-async def _pages(client: Client) -> list[dict[str, Any]]:
+async def all_tools(client: Client) -> list[dict[str, Any]]:
+    """Every page of a connected server's tools, as MCP writes them on the wire.
+
+    Raises:
+        CatalogError: the pages have no end, or are over `MAX_ANSWER_BYTES`.
+    """
     tools: list[dict[str, Any]] = []
     cursor: str | None = None
     size = 0
@@ -207,7 +221,8 @@ def _is_text_map(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values())
 
 
-def _first_fault(error: BaseException) -> str:
+def first_fault(error: BaseException, clean: Callable[[str], str] = redact) -> str:
+    """The reason in an error of `FAULTS`, on one short line, `clean` of credentials."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = " ".join(str(error).split())
@@ -217,11 +232,15 @@ def _first_fault(error: BaseException) -> str:
         text = f"its answer breaks the protocol at {place}: {fault['msg']}"
     elif not isinstance(error, CatalogError | TooLarge | MCPError | OSError) or not text:
         text = f"{type(error).__name__}: {text}"
-    return redact(text)[:_MAX_REASON]
+    return clean(text)[:_MAX_REASON]
 
 
-def _last_line(complaints: IO[str]) -> str:
+def last_line(complaints: str, clean: Callable[[str], str] = redact) -> str:
     """The last thing a server said on its error stream, which is often why it died."""
+    lines = [line.strip() for line in complaints.splitlines() if line.strip()]
+    return f" (it said: {clean(lines[-1])[:_MAX_REASON]})" if lines else ""
+
+
+def _said(complaints: IO[str]) -> str:
     complaints.seek(0)
-    lines = [line.strip() for line in complaints.read()[-4096:].splitlines() if line.strip()]
-    return f" (it said: {redact(lines[-1])[:_MAX_REASON]})" if lines else ""
+    return last_line(complaints.read()[-4096:])

@@ -70,6 +70,8 @@ def _file(
         yield from _servers(value, shown, timeout_s, start=start_servers)
     elif set(value) >= _PROJECT_KEYS:
         yield from _project_file(path, shown)
+    elif not start_servers and "name" in value:  # one tool a file: the folder is the server
+        yield from find_definitions(value, shown, domain_name(path.parent.name, domain))
     else:
         yield from find_definitions(value, shown, domain)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from breadcrumbs.config import CONFIG_VERSION
 from breadcrumbs.files import write_text
-from breadcrumbs.gateway.catalog import Risk, ToolSpec
+from breadcrumbs.gateway.catalog import Collection, Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import domain_name
 
 _HEADER = "# Written by breadcrumbs catalog. Set each tool's risk: read, write or destructive.\n"
@@ -43,16 +44,37 @@ def write_catalog(specs: Sequence[ToolSpec], path: Path) -> None:
     Raises:
         ConfigError: the place cannot be written.
     """
-    body = {
-        "version": CONFIG_VERSION,
-        "domain": domain_name(path.stem, "imported"),  # each tool names its own
-        "tools": [_tool(spec) for spec in specs],
-    }
-    text = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
-    write_text(path, _HEADER + text)
+    # Each tool names its own domain.
+    write_text(path, _HEADER + catalog_text(specs, domain_name(path.stem, "imported"), {}))
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def catalog_text(
+    specs: Sequence[ToolSpec], domain: str, collections: Mapping[str, Collection]
+) -> str:
+    """A catalog file with the simulated world of one domain; without one, effects are left out."""
+    body: dict[str, Any] = {"version": CONFIG_VERSION, "domain": domain}
+    if collections:
+        body["collections"] = {name: _plain(kind) for name, kind in collections.items()}
+    body["tools"] = [_tool(spec, with_effect=bool(collections)) for spec in specs]
+    return yaml_text(body)
+
+
+def yaml_text(body: Mapping[str, Any]) -> str:
+    """Plain values as YAML that reads back to the character."""
+    text: str = yaml.dump(
+        dict(body), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    return text
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """A dataclass as YAML takes it: lists for tuples, and without what is empty."""
+    fields: dict[str, Any] = dataclasses.asdict(value)
+    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items()}
+    return {key: inner for key, inner in plain.items() if inner not in (None, {}, [])}
+
+
+def _tool(spec: ToolSpec, *, with_effect: bool) -> dict[str, Any]:
     schema = spec.input_schema
     written: dict[str, Any] = {
         "name": spec.name,
@@ -65,6 +87,8 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     for key, words in (("keywords", spec.keywords), ("allow", spec.allow)):
         if words:
             written[key] = list(words)
+    if with_effect and spec.effect is not None:
+        written["effect"] = _plain(spec.effect)
     written["parameters"] = dict(schema["properties"])
     written["required"] = list(spec.required)
     implied = {"additionalProperties": False}

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from breadcrumbs.data_gen.correction import Correction, correct, cut_stalls, reissue_ids
 from breadcrumbs.data_gen.episodes import OraclePolicy, run_episode
-from breadcrumbs.data_gen.hints import load_hints
+from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.origin import origin_scenario
 from breadcrumbs.data_gen.stalls import StallKind
 from breadcrumbs.data_gen.verify import effect_difference, format_fault
 from breadcrumbs.errors import DataError
 from breadcrumbs.events import Nudge
-from breadcrumbs.gateway.catalog import load_catalog
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.messages import Message, ToolCall
 
@@ -113,3 +113,24 @@ def test_the_stall_itself_is_reproducible() -> None:
     assert isinstance(second, Correction)
     assert first.stall == second.stall
     assert first.episode == second.episode
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tool_without_parameters_is_never_asked_about_one(kind: StallKind) -> None:
+    spec = ToolSpec("ring_bell", "", {"type": "object", "properties": {}}, Risk.READ, "sea")
+    spec = dataclasses.replace(spec, requires_approval=False)
+    catalog = Catalog({spec.name: spec})
+    scenario = dataclasses.replace(
+        ORIGIN,
+        tool="ring_bell",
+        domain="sea",
+        request="Please ring the bell.",
+        search_query="ring bell",
+        gold_arguments={},
+        composed={},
+        sources={},
+    )
+    hint = ToolHint(("ring bell",), ("ring the bell",))
+    found = asyncio.run(correct(scenario, spec, hint, catalog, SETTINGS, kind))
+    assert isinstance(found, Correction)
+    assert found.kind not in ("param_dump", "inferable_value_ask")

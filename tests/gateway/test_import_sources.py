@@ -184,6 +184,16 @@ def test_a_broken_file_stops_the_import_by_name_but_only_where_it_was_named(
     assert refusal.tool == name
 
 
+def test_one_tool_a_file_belongs_to_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "Tide Desk"
+    folder.mkdir()
+    for name in ("get_tide", "add_tide"):
+        write(folder, f"{name}.json", {"name": name, "inputSchema": {}})
+    write(folder, "port.json", {"tools": [{"name": "open_port", "inputSchema": {}}]})
+    found = {d.name: d.domain for d in read_source(folder) if isinstance(d, Draft)}
+    assert found == {"get_tide": "tide_desk", "add_tide": "tide_desk", "open_port": "port"}
+
+
 def test_a_folder_starts_no_server(tmp_path: Path) -> None:
     mark = tmp_path / "started"
     write(tmp_path, "mcp.json", {"mcpServers": {"a": {"command": "touch", "args": [str(mark)]}}})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from breadcrumbs.gateway.catalog import Catalog
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex, index_of
 
 
@@ -46,3 +46,10 @@ def test_hidden_tools_leave_no_trace(desk: Catalog) -> None:
 
 def test_a_cut_shares_the_index_of_the_whole(desk: Catalog) -> None:
     assert index_of(desk.without(["get_ticket"])) is index_of(desk)
+
+
+@pytest.mark.parametrize("query", ["list decks", "listDecks", "decks"])
+def test_camel_case_is_found_by_its_words_and_whole(query: str) -> None:
+    specs = [ToolSpec(name, "", {}, Risk.READ, "anki") for name in ("listDecks", "addNote")]
+    found = ToolIndex(Catalog({spec.name: spec for spec in specs})).search(query, 5)
+    assert [spec.name for spec in found] == ["listDecks"]

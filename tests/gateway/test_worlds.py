@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadcrumbs.gateway.catalog import Catalog
+from breadcrumbs.gateway.catalog import Catalog, Collection, Effect, Risk, ToolSpec
 from breadcrumbs.gateway.worlds import LIST_LIMIT, ToolFailure, World
 
 Call = tuple[str, dict[str, Any]]
@@ -92,3 +92,16 @@ def test_results_are_copies(desk: Catalog) -> None:
     world.apply(desk.tools["get_ticket"], {"ticket_id": "tkt_1"})["notes"].append("forged")
     world.apply(desk.tools["list_tickets"], {})["tickets"][0]["notes"].append("forged")
     assert world.state_hash() == before
+
+
+def test_a_write_of_unknown_effect_leaves_its_arguments_and_nothing_else() -> None:
+    effect = Effect("record", "calls")
+    spec = ToolSpec("send_flare", "", {"properties": {}}, Risk.WRITE, "sea", effect=effect)
+    catalog = Catalog({spec.name: spec}, {"sea": {"calls": Collection("call_id", "CALL")}})
+    states = []
+    for arguments in ({"colour": "red"}, {"colour": "green"}, {"colour": "red"}):
+        world = World(catalog)
+        assert world.apply(spec, arguments) == {"status": "ok"}
+        states.append(world.state())
+    assert states[0] == {"sea.calls": {"CALL_1": {"colour": "red", "call_id": "CALL_1"}}}
+    assert states[0] == states[2] != states[1]

@@ -1,7 +1,7 @@
 """MCP servers for tests, one a process: `python upstream_server.py KIND [PORT]`.
 
-`stdio` and `http` are the SDK's own server with three tools. The others speak just enough of the
-protocol to misbehave at the moment their name says.
+`stdio` and `http` are the SDK's own server. The others speak just enough of the protocol to
+misbehave at the moment their name says; `desk FILE` answers calls, and its writes append to FILE.
 """
 
 from __future__ import annotations
@@ -30,6 +30,17 @@ def serve(transport: str, port: int) -> None:
     def add_note(text: str, tags: list[str] | None = None) -> str:
         """Write a note down."""
         return text
+
+    if path := os.environ.get("EFFECTS"):  # a fourth tool, whose runs can be counted
+
+        @server.tool()
+        def append_line(line: str, crash: bool = False) -> str:
+            """Append a line."""
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            if crash:
+                os._exit(1)
+            return line
 
     @server.tool(annotations=ToolAnnotations(destructive_hint=True))
     def drop_folder(folder: str) -> str:
@@ -93,8 +104,98 @@ def listing(kind: str, number: int) -> str:
     return text
 
 
+class Desk:
+    """A server with a file of effects, and tools that go wrong after they have acted."""
+
+    def __init__(self, path: str, *copied: str) -> None:
+        self.path = path
+        self.tools: dict[str, dict[str, Any]] = {
+            name: tool(name, description)
+            for name, description in {
+                "look": "Look at something.",
+                "write_down": "Write a text down.",
+                "write_slowly": "Write a text down after a second.",
+                "write_and_die": "Write a text down, and die.",
+                "write_and_hang": "Write a text down, and hang.",
+                "hang": "Hang.",
+                "huge": "Answer 50 MB.",
+                "refuse": "Say that it failed.",
+                "misfit": "Refuse the arguments.",
+                "secret": "Say what is in the environment, on the error stream, and die.",
+                "change": "Change write_down.",
+            }.items()
+            if not copied or name in copied
+        }
+        for spec in self.tools.values():
+            spec["inputSchema"] = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+    def call(self, name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+        text = arguments.get("text", "")
+        if name == "hang":
+            time.sleep(600)
+        if name == "write_slowly":
+            time.sleep(1)
+        if name.startswith("write"):
+            key = meta.get("breadcrumbs/idempotency-key", "")
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(f"{name} {text} {key}".rstrip() + "\n")
+        if name == "write_and_hang":
+            time.sleep(600)
+        if name == "write_and_die":
+            os._exit(1)
+        if name == "secret":
+            sys.stderr.write(f"the token is {os.environ['TOKEN']}\n")
+            sys.stderr.flush()
+            os._exit(1)
+        if name == "change":
+            self.change(text)
+        if name == "huge":
+            text = "x" * (BIG if text == "" else int(text))
+        return {"content": [{"type": "text", "text": text}], "isError": name == "refuse"}
+
+    def change(self, how: str) -> None:
+        changed = self.tools["write_down"]
+        if "destructive" in how:
+            changed["annotations"] = {"destructiveHint": True}
+        else:
+            changed["inputSchema"]["required"] = ["text"]
+        if "loud" in how:
+            send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+    def serve(self) -> None:
+        for line in sys.stdin:
+            request = json.loads(line)
+            method, params = request["method"], request.get("params", {})
+            if "id" not in request:
+                continue
+            answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+            if method == "initialize":
+                answer["result"] = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {"listChanged": True}},
+                    "serverInfo": {"name": "desk", "version": "1"},
+                }
+            elif method == "tools/list":
+                answer["result"] = {"tools": list(self.tools.values())}
+            elif method == "tools/call" and params["name"] == "misfit":
+                answer["error"] = {"code": -32602, "message": "no such field"}
+            elif method == "tools/call":
+                meta = params.get("_meta", {})
+                answer["result"] = self.call(params["name"], params.get("arguments", {}), meta)
+            else:
+                answer["error"] = {"code": -32601, "message": "Method not found"}
+            send(answer)
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
     if sys.argv[1] in ("stdio", "http"):
         serve(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    elif sys.argv[1] == "desk":
+        Desk(*sys.argv[2:]).serve()
     else:
         misbehave(sys.argv[1])

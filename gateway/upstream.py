@@ -1,0 +1,183 @@
+"""Runs tools on real MCP servers: the second executor, behind the same gateway code.
+
+The tools come in through the import code; before a write the server is asked for its tools again,
+and a tool that is no longer the one that was read does not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mcp.types import CallToolResult, TextContent
+
+from breadcrumbs.errors import CatalogError
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
+from breadcrumbs.gateway.imports.drafts import Draft, Refusal
+from breadcrumbs.gateway.imports.importing import import_drafts
+from breadcrumbs.gateway.imports.live import LiveServer, find_tools
+from breadcrumbs.gateway.upstream_session import Masker, Upstream, UpstreamLimits
+from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
+from breadcrumbs.messages import compact_json
+
+logger = logging.getLogger(__name__)
+CHANGED = (
+    "the tool changed on its server since its schema was read; nothing was run: read its schema"
+    " again"
+)
+MAX_REASON = 4096
+"""Characters of a tool's own words on why it failed."""
+
+
+class UpstreamExecutor:
+    """Live servers as one catalog of tools, and the calls to them.
+
+    `labels` are drafts of the operator's own files: their risk, roles and keywords count for the
+    tools that a server has under the same name, description and schema.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[LiveServer],
+        labels: Sequence[Draft | Refusal] = (),
+        limits: UpstreamLimits = UpstreamLimits(),
+    ) -> None:
+        self.catalog = Catalog({})
+        self.on_catalog: Callable[[Catalog], None] = lambda catalog: None
+        """Told of each new catalog."""
+        self._labels = labels
+        self._limits = limits
+        mask = Masker(servers)
+        self._places = {server.name: _Place(self._upstream(server, mask)) for server in servers}
+        self._own_names: dict[str, str] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._refreshing: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> Catalog:
+        """Start every server and import what it offers.
+
+        Raises:
+            CatalogError: a server does not start, named; or none offers a tool.
+        """
+        try:
+            await asyncio.gather(*(self._ask(place) for place in self._places.values()))
+            self._import()
+            if not self.catalog.tools:
+                raise CatalogError("none of the servers offers a tool that can be used")
+        except BaseException:
+            await self.close()
+            raise
+        return self.catalog
+
+    async def run(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a tool on its server, once.
+
+        Raises:
+            ToolFailure: it says that it could not, has changed, or was not reached.
+            OutcomeUnknown: no answer, or none that can be used; it may have acted.
+        """
+        place = self._places[spec.upstream or ""]
+        if spec.risk is not Risk.READ or place.age_s() > self._limits.fresh_s:
+            try:
+                await self._refresh(place)
+            except CatalogError as error:
+                raise ToolFailure(f"{error}; nothing was run") from error
+        now = self.catalog.tool(spec.name)
+        if now is None or now.content_hash != spec.content_hash:
+            raise ToolFailure(CHANGED)
+        answer = await place.upstream.call(self._own_names[spec.name], arguments)
+        return result_of(answer, self._limits.answer_bytes)
+
+    async def close(self) -> None:
+        """End every session."""
+        for task in self._refreshing:
+            task.cancel()
+        await asyncio.gather(*(place.upstream.close() for place in self._places.values()))
+
+    def _upstream(self, server: LiveServer, mask: Masker) -> Upstream:
+        return Upstream(server, self._limits, mask, lambda: self._on_change(server.name))
+
+    def _on_change(self, name: str) -> None:
+        place = self._places[name]
+        place.asked = None  # whoever comes before the answer asks for himself
+        task = asyncio.create_task(self._refresh_quietly(place))
+        self._refreshing.add(task)
+        task.add_done_callback(self._refreshing.discard)
+
+    async def _refresh_quietly(self, place: _Place) -> None:
+        try:
+            await self._refresh(place)
+        except CatalogError as error:
+            logger.warning("%s", error)
+
+    async def _refresh(self, place: _Place) -> None:
+        if await self._ask(place):
+            self._import()
+
+    async def _ask(self, place: _Place) -> bool:
+        """Ask a server for its tools; True where they are not what they were."""
+        async with place.asking:
+            tools = await place.upstream.tools()
+            place.asked = time.monotonic()
+            changed, place.tools = tools != place.tools, tools
+        return changed
+
+    def _import(self) -> None:
+        drafts = list(self._labels)
+        for place in self._places.values():
+            drafts += find_tools(place.upstream.server, place.tools)
+        report = import_drafts(drafts)
+        self._tell(report.refused)
+        live = [tool for tool in report.tools if tool.upstream is not None]
+        self._own_names = {tool.spec.name: tool.own_name for tool in live}
+        specs = [dataclasses.replace(tool.spec, upstream=tool.upstream) for tool in live]
+        self.catalog = Catalog({spec.name: spec for spec in specs})
+        self.on_catalog(self.catalog)
+
+    def _tell(self, refused: Sequence[Refusal]) -> None:
+        for refusal in refused:
+            if (refusal.tool, refusal.reason) not in self._told:
+                self._told.add((refusal.tool, refusal.reason))
+                logger.warning("refused: %s: %s", refusal.tool, refusal.reason)
+
+
+@dataclasses.dataclass(slots=True)
+class _Place:
+    """A server, and the tools it had when it was asked last."""
+
+    upstream: Upstream
+    tools: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    asked: float | None = None
+    asking: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+
+    def age_s(self) -> float:
+        return float("inf") if self.asked is None else time.monotonic() - self.asked
+
+
+def result_of(answer: CallToolResult, max_bytes: int) -> dict[str, Any]:
+    """What a tool answered, as a payload carries it: its structured form if it gave one.
+
+    Raises:
+        ToolFailure: the tool says that it failed.
+        OutcomeUnknown: the answer is larger than `max_bytes`.
+    """
+    texts = [block.text for block in answer.content if isinstance(block, TextContent)]
+    if answer.is_error:
+        said = "\n".join(texts) or "the tool says that it failed"
+        raise ToolFailure(said if len(said) <= MAX_REASON else f"{said[:MAX_REASON]}… (cut)")
+    result: dict[str, Any]
+    if isinstance(answer.structured_content, dict):
+        result = answer.structured_content
+    elif len(texts) == len(answer.content):
+        result = {"text": "\n".join(texts)}
+    else:
+        blocks = [block.model_dump(by_alias=True, exclude_none=True) for block in answer.content]
+        result = {"content": blocks}
+    size = len(compact_json(result).encode())
+    if size > max_bytes:
+        raise OutcomeUnknown(f"the tool answered {size} bytes; {max_bytes} at most are taken")
+    return result

@@ -1,0 +1,397 @@
+"""`breadcrumbs gateway serve` as a process: real clients before it, real servers behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from breadcrumbs.cli import main
+from breadcrumbs.gateway.approvals import ApprovalJournal
+from breadcrumbs.gateway.identity import SystemClock, SystemIds
+
+SERVER = str(Path(__file__).parents[1] / "gateway" / "upstream_server.py")
+ERAS = ("legacy", "auto")
+SECRET = "hunter2hunter2"
+LABELS = """
+version: 1
+domain: desk
+tools:
+  - name: look
+    description: Look at something.
+    risk: read
+    parameters:
+      text: {type: string}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of a gateway over a desk and the SDK's own server."""
+    servers = {
+        "desk": {
+            "command": sys.executable,
+            "args": [SERVER, "desk", str(tmp_path / "effects")],
+            "env": {"TOKEN": SECRET},
+        },
+        "notes": {"command": sys.executable, "args": [SERVER, "stdio"]},
+        "old": {"command": "no-such-command", "disabled": True},
+    }
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    (tmp_path / "labels.yaml").write_text(LABELS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BREADCRUMBS_API_KEYS", raising=False)
+    monkeypatch.delenv("BREADCRUMBS_JOURNAL", raising=False)
+    return tmp_path
+
+
+def words(*more: str) -> list[str]:
+    serve = ["gateway", "serve", "--upstream", "mcp.json", "--catalog", "labels.yaml"]
+    return [sys.executable, "-m", "breadcrumbs", *serve, *more]
+
+
+def effects(folder: Path) -> list[str]:
+    path = folder / "effects"
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def journal(folder: Path) -> ApprovalJournal:
+    return ApprovalJournal(folder / "approvals.sqlite", SystemClock(), SystemIds())
+
+
+def states(folder: Path) -> list[str]:
+    opened = journal(folder)
+    found = [card.state for card in opened.rows()]
+    opened.close()
+    return found
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def over_stdio(folder: Path, era: str) -> AsyncIterator[Client]:
+    command, *arguments = words()
+    parameters = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
+    with (folder / "log").open("w") as log:
+        async with Client(stdio_client(parameters, errlog=log), mode=era, cache=None) as client:
+            yield client
+
+
+class Served:
+    """A gateway over HTTP, with two keys."""
+
+    def __init__(self, folder: Path, *more: str) -> None:
+        self.log = folder / "log"
+        env = {**os.environ, "BREADCRUMBS_API_KEYS": "key-of-ann,key-of-bob"}
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                words("--http", "127.0.0.1:0", *more), stderr=log, stdout=log, env=env
+            )
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"http://\S+", self.log.read_text())):
+            assert time.monotonic() < deadline
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+        self.url = found[0]
+
+    @asynccontextmanager
+    async def client(self, key: str, era: str) -> AsyncIterator[Client]:
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+            transport = streamable_http_client(self.url, http_client=http)
+            async with Client(transport, mode=era, cache=None) as client:
+                yield client
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Served]:
+    gateway = Served(folder)
+    yield gateway
+    gateway.process.kill()
+    gateway.process.wait()
+
+
+async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    payload: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    assert list(payload)[-1] == "next_step"
+    return payload
+
+
+async def execute(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    await call(client, "get_tool_schema", tool_names=[tool])
+    return await call(client, "execute_tool", tool_name=tool, arguments=arguments)
+
+
+async def poll(client: Client, approval: str) -> dict[str, Any]:
+    return await call(
+        client, "execute_tool", tool_name="write_down", arguments={}, approval_id=approval
+    )
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_over_stdio_a_write_runs_exactly_once_when_a_person_approves_it_G1(
+    folder: Path, era: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with over_stdio(folder, era) as client:
+        assert len((await client.list_tools()).tools) == 3
+        found = await call(client, "search_tool_catalog", query="write a note down")
+        assert "add_note" in [match["name"] for match in found["matches"]]
+        assert (await execute(client, "look", text="hill"))["result"] == {"text": "hill"}
+        held = await execute(client, "write_down", text="hi")
+        approval = held["approval_id"]
+        assert (held["status"], effects(folder)) == ("approval_required", [])
+        main(["approvals", "approve", approval, "--yes"])  # as its answer says
+        assert f"approvals approve {approval} --journal" in held["a_person_decides_by"]
+        for _ in range(3):
+            assert (await poll(client, approval))["status"] == "done"
+        assert effects(folder) == [f"write_down hi {approval}"]
+        denied = (await execute(client, "write_down", text="no"))["approval_id"]
+        main(["approvals", "deny", denied])
+        assert (await poll(client, denied))["status"] == "denied"
+        assert (await execute(client, "write_down", text="no"))["status"] == "denied"
+        assert len(effects(folder)) == 1
+    assert "2 servers" in (folder / "log").read_text()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_over_http_callers_are_told_apart_G7(folder: Path, era: str, served: Served) -> None:
+    async with served.client("key-of-ann", era) as ann, served.client("key-of-bob", era) as bob:
+        held = await execute(ann, "write_down", text="hi")
+        approval = held["approval_id"]
+        assert (await poll(ann, approval))["status"] == "approval_required"
+        stolen, unknown = await poll(bob, approval), await poll(bob, "appr_unknown")
+        assert stolen["status"] == "not_found"
+        assert {**stolen, "reason": ""} == {**unknown, "reason": ""}
+        opened = journal(folder)
+        assert opened.decide(approval, approve=True, by="ann")
+        await until(lambda: states(folder) == ["done"])  # nobody had to ask for it
+        opened.close()
+        assert (await poll(ann, approval))["status"] == "done"
+        assert (await poll(bob, approval))["status"] == "not_found"
+    assert effects(folder) == [f"write_down hi {approval}"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Basic key-of-ann"}, 401),
+        ({"Authorization": "Bearer key-of-ann", "Host": "evil.example"}, 421),
+        ({"Authorization": "Bearer key-of-ann", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": "Bearer key-of-ann"}, 200),
+    ],
+)
+def test_who_may_not_call_is_turned_away(
+    shared: Served, headers: dict[str, str], status: int
+) -> None:
+    answer = httpx2.post(
+        shared.url,
+        headers={"Accept": "application/json, text/event-stream", **headers},
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"},
+            },
+        },
+    )
+    assert answer.status_code == status
+
+
+def test_a_large_body_is_refused(shared: Served) -> None:
+    headers = {
+        "Authorization": "Bearer key-of-ann",
+        "Accept": "application/json, text/event-stream",
+    }
+    answer = httpx2.post(shared.url, headers=headers, json={"x": "y" * 2_000_000})
+    assert answer.status_code == 413
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One gateway for tests that only knock."""
+    path = tmp_path_factory.mktemp("shared")
+    desk = {"command": sys.executable, "args": [SERVER, "desk", str(path / "effects")]}
+    (path / "mcp.json").write_text(json.dumps({"mcpServers": {"desk": desk}}), encoding="utf-8")
+    (path / "labels.yaml").write_text(LABELS, encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(path)
+    try:
+        gateway = Served(path)
+    finally:
+        os.chdir(before)
+    yield gateway
+    gateway.process.kill()
+    gateway.process.wait()
+
+
+async def test_a_gateway_that_is_stopped_ends_its_writes_first_G46(
+    folder: Path, served: Served
+) -> None:
+    async with served.client("key-of-ann", "auto") as client:
+        held = await execute(client, "write_slowly", text="hi")
+        opened = journal(folder)
+        opened.decide(held["approval_id"], approve=True, by="ann")
+        opened.close()
+        await until(lambda: states(folder) == ["executing"])
+        served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(timeout=60) in (0, -signal.SIGTERM)
+    assert (states(folder), len(effects(folder))) == (["done"], 1)
+
+
+async def test_a_gateway_that_is_killed_never_runs_its_write_again_G38(
+    folder: Path, served: Served
+) -> None:
+    async with served.client("key-of-ann", "auto") as client:
+        held = await execute(client, "write_slowly", text="hi")
+        opened = journal(folder)
+        opened.decide(held["approval_id"], approve=True, by="ann")
+        opened.close()
+        await until(lambda: states(folder) == ["executing"])
+        served.process.kill()
+    again = Served(folder)
+    try:
+        await until(lambda: len(effects(folder)) == 1)  # the server ended what it had begun
+        await asyncio.sleep(1.5)  # time enough for the gateway to look for approved writes
+    finally:
+        again.process.kill()
+        again.process.wait()
+    assert (states(folder), len(effects(folder))) == (["executing"], 1)
+
+
+def test_stdout_is_the_protocol_alone_and_a_signal_ends_it(folder: Path) -> None:
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            words("--journal", "other.sqlite"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    schema = {"name": "get_tool_schema", "arguments": {"tool_names": ["secret"]}}
+    secret = {"name": "execute_tool", "arguments": {"tool_name": "secret", "arguments": {}}}
+    for number, (method, params) in enumerate(
+        [("initialize", hello), ("tools/call", schema), ("tools/call", secret)]
+    ):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert answer["id"] == number
+        if method == "initialize":
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            process.stdin.write(json.dumps(note) + "\n")
+    held = json.loads(answer["result"]["content"][0]["text"])
+    main(["approvals", "approve", held["approval_id"], "--yes", "--journal", "other.sqlite"])
+    deadline = time.monotonic() + 60
+    while state(folder / "other.sqlite") not in ("unknown", "failed"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)  # its input is still open
+    assert process.wait(timeout=60) == 0
+    assert process.stdout.read() == ""
+    assert SECRET not in (folder / "log").read_text()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def state(path: Path) -> str:
+    opened = ApprovalJournal(path, SystemClock(), SystemIds())
+    (card,) = opened.rows()
+    opened.close()
+    return card.state
+
+
+def entry(**keys: Any) -> str:
+    return json.dumps({"mcpServers": {"x": keys}})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "mcp.json: cannot read: No such file or directory"),
+        ("{", "mcp.json: not valid JSON at line 1"),
+        ("[]", "mcp.json: no mcpServers in it"),
+        ('{"mcpServers": []}', "mcp.json: no mcpServers in it"),
+        ('{"mcpServers": {}}', "mcp.json: names no server that is not disabled"),
+        (entry(command="a", disabled=True), "names no server that is not disabled"),
+        (entry(args=["a"]), "server 'x': give it either command or url"),
+        (entry(command="a", env={"K": 1}), "server 'x': env and headers must map"),
+        (entry(command="no-such-command", env={"K": SECRET}), "server 'x': .*No such file"),
+        (
+            entry(command="sh", args=["-c", "echo no $K >&2; exit 1"], env={"K": SECRET}),
+            r"server 'x': Connection closed \(it said: no \[secret removed\]\)",
+        ),
+        (entry(command="sh", args=["-c", f"exit 1 # --token {SECRET}"]), "server 'x': Connection"),
+    ],
+)
+def test_a_servers_file_that_cannot_be_used_is_one_line(
+    folder: Path, text: str | None, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "mcp.json").unlink()
+    if text is not None:
+        (folder / "mcp.json").write_text(text, encoding="utf-8")
+    line = refused(capsys)
+    assert re.search(says, line)
+    assert SECRET not in line
+
+
+def test_an_address_that_cannot_be_used_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        line = refused(capsys, "--http", address)
+    assert line == f"breadcrumbs: --http {address}: cannot listen there: Address already in use\n"
+    assert "write HOST:PORT" in refused(capsys, "--http", "127.0.0.1")
+    assert "write HOST:PORT" in refused(capsys, "--http", "127.0.0.1:65536")
+    outside = refused(capsys, "--http", "0.0.0.0:0")
+    assert "reachable from outside, so set BREADCRUMBS_API_KEYS" in outside
+
+
+def test_a_journal_that_cannot_be_opened_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "choose another --journal" in refused(capsys, "--journal", "no/such/folder.sqlite")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["gateway", "serve", "--upstream", "mcp.json", *more])
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err
