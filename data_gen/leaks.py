@@ -61,7 +61,7 @@ class Leaks:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        found = {
+        found: dict[str, Any] = {
             kind: {
                 "compared": self.compared[kind],
                 "exact": self.number(kind, exact=True),

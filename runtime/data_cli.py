@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,30 +243,35 @@ def export_command(folder: Path, out: Path, split: Split | None) -> None:
 
 def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> None:
     """What a manifest says a data set holds."""
+    for line in _count_lines(manifest, folder):
+        console.print(visible(line), markup=False)  # names and reasons may be strangers' words
+
+
+def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     counts = manifest["counts"]
-    console.print(f"{counts['trajectories']} verified trajectories in {folder}")
+    yield f"{counts['trajectories']} verified trajectories in {folder}"
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
-        console.print(f"  {axis}: {parts}")
+        yield f"  {axis}: {parts}"
     for reason, number in sorted(manifest["dropped"].items()):
-        console.print(f"  dropped, {reason}: {number}")
+        yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():
-        console.print(f"  missing, {part}: {number}")
+        yield f"  missing, {part}: {number}"
     if "derived" in manifest:
-        _print_derived(console, manifest["derived"], folder)
+        yield from _derived_lines(manifest["derived"], folder)
 
 
-def _print_derived(console: Console, derived: dict[str, Any], folder: Path) -> None:
-    """What came of the sources; reasons may quote strangers' names, so nothing is markup."""
-    console.print(
+def _derived_lines(derived: dict[str, Any], folder: Path) -> Iterator[str]:
+    """What came of the sources."""
+    yield (
         f"  tools: {derived['imported']} imported, {len(derived['refused'])} refused,"
         f" {derived['tools']} used, {len(derived['underivable'])} underivable"
     )
     for reason, number in derived["underivable_reasons"].items():
-        console.print(f"  underivable, {reason}: {number}", markup=False)
+        yield f"  underivable, {reason}: {number}"
     for reason, number in derived["unsaid_reasons"].items():
-        console.print(f"  optional argument never said, {reason}: {number}", markup=False)
-    console.print(f"  each by name under `derived` in {folder / 'manifest.json'}")
+        yield f"  optional argument never said, {reason}: {number}"
+    yield f"  each by name under `derived` in {folder / 'manifest.json'}"
 
 
 def _outside(path: Path, folder: Path) -> Path:

@@ -166,6 +166,20 @@ def test_stats_counts_what_the_rows_hold(
     assert "{now}" in text
 
 
+def test_words_of_a_manifest_are_not_obeyed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "set"
+    shutil.copytree(folder, made)
+    manifest = read_manifest(made)
+    manifest["dropped"] = {"[bold]\x1b[2K\u202e": 1}
+    (made / "manifest.json").write_text(json.dumps(manifest))
+    status, out, _ = run(capsys, "stats", made)
+    assert status == 0
+    assert out.count(r"[bold]\u001b[2K\u202e") == 2
+    assert "\x1b" not in out
+
+
 def test_a_value_that_is_not_said_as_it_is_passed_is_counted(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
