@@ -62,7 +62,7 @@ def decisions(rows: Sequence[Row]) -> dict[str, Any]:
     total: Counter[str] = Counter()
     for (_, decision), number in found.items():
         total[decision] += number
-    return {"all": _ratio(total), **by_split}
+    return {"all": _ratio(total)} | by_split
 
 
 def _ratio(found: dict[Any, int]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from breadcrumbs.data_gen.compare import Comparison
+    from breadcrumbs.data_gen.leaks import Leaks
     from breadcrumbs.data_gen.scenarios import Behaviour
     from breadcrumbs.data_gen.splits import Split
 
 FINDINGS = 1
 _LISTED = 20
 """Lines of one kind that are shown; `--json` holds all."""
+_EXAMPLES, _EXAMPLE_CHARS = 5, 160
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -169,6 +171,58 @@ def validate_command(folder: Path, as_json: bool) -> None:
         sys.exit(FINDINGS)
 
 
+@data.command("leaks")
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--against", "files", type=FILE, multiple=True, required=True, help="May be given many times."
+)
+@split_option
+@as_json_option
+def leaks_command(
+    folder: Path, files: tuple[Path, ...], split: Split | None, as_json: bool
+) -> None:
+    """Look for the data set's requests and tools in other files. Exit 1 where some are there.
+
+    A file is JSON, JSON lines, Parquet (a benchmark, or another data set), or text. Equal means
+    equal words: letter case, punctuation and spacing do not count.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.leaks import leaks
+    from breadcrumbs.progress import live
+
+    rows = load_rows(folder, split)
+    with live("leaks", _console(stderr=True)) as report:
+        found = leaks(rows, files, report)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        _show_leaks(found)
+    if found.overlaps:
+        sys.exit(FINDINGS)
+
+
+def _show_leaks(found: Leaks) -> None:
+    from breadcrumbs.data_gen.leaks import KINDS, NEAR
+
+    for path, numbers in found.outside.items():
+        click.echo(visible(f"{path}: {numbers['request']} texts, {numbers['tool']} tools"))
+    for kind in KINDS:
+        exact, near = (found.number(kind, exact=exact) for exact in (True, False))
+        click.echo(f"{kind}s: {exact} equal, {near} alike from {NEAR}, of {found.compared[kind]}")
+    ordered = sorted(found.overlaps, key=lambda one: -one.similarity)
+    for overlap in ordered[:_EXAMPLES]:
+        word = "equal" if overlap.exact else f"alike {overlap.similarity:.2f}"
+        click.echo(visible(f"{overlap.kind} {word}: {overlap.rows[0]}, {len(overlap.rows)} rows"))
+        click.echo(visible(f"  here:  {_cut(overlap.text)}"))
+        click.echo(visible(f"  there: {_cut(overlap.found)} ({overlap.file} {overlap.where})"))
+    if len(ordered) > _EXAMPLES:
+        click.echo(f"and {len(ordered) - _EXAMPLES} more; --json lists all")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_CHARS else f"{text[:_EXAMPLE_CHARS]}..."
+
+
 @data.command("export")
 @click.argument("folder", type=FOLDER)
 @click.option("--out", type=FILE, required=True, help="File to write, .jsonl.")
@@ -189,30 +243,35 @@ def export_command(folder: Path, out: Path, split: Split | None) -> None:
 
 def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> None:
     """What a manifest says a data set holds."""
+    for line in _count_lines(manifest, folder):
+        console.print(visible(line), markup=False)  # names and reasons may be strangers' words
+
+
+def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     counts = manifest["counts"]
-    console.print(f"{counts['trajectories']} verified trajectories in {folder}")
+    yield f"{counts['trajectories']} verified trajectories in {folder}"
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
-        console.print(f"  {axis}: {parts}")
+        yield f"  {axis}: {parts}"
     for reason, number in sorted(manifest["dropped"].items()):
-        console.print(f"  dropped, {reason}: {number}")
+        yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():
-        console.print(f"  missing, {part}: {number}")
+        yield f"  missing, {part}: {number}"
     if "derived" in manifest:
-        _print_derived(console, manifest["derived"], folder)
+        yield from _derived_lines(manifest["derived"], folder)
 
 
-def _print_derived(console: Console, derived: dict[str, Any], folder: Path) -> None:
-    """What came of the sources; reasons may quote strangers' names, so nothing is markup."""
-    console.print(
+def _derived_lines(derived: dict[str, Any], folder: Path) -> Iterator[str]:
+    """What came of the sources."""
+    yield (
         f"  tools: {derived['imported']} imported, {len(derived['refused'])} refused,"
         f" {derived['tools']} used, {len(derived['underivable'])} underivable"
     )
     for reason, number in derived["underivable_reasons"].items():
-        console.print(f"  underivable, {reason}: {number}", markup=False)
+        yield f"  underivable, {reason}: {number}"
     for reason, number in derived["unsaid_reasons"].items():
-        console.print(f"  optional argument never said, {reason}: {number}", markup=False)
-    console.print(f"  each by name under `derived` in {folder / 'manifest.json'}")
+        yield f"  optional argument never said, {reason}: {number}"
+    yield f"  each by name under `derived` in {folder / 'manifest.json'}"
 
 
 def _outside(path: Path, folder: Path) -> Path:

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from breadcrumbs import data_cli
 from breadcrumbs.cli import main
@@ -162,6 +164,20 @@ def test_stats_counts_what_the_rows_hold(
     assert "what is done at the decision point" in text
     assert "1.00 : 1" in text
     assert "{now}" in text
+
+
+def test_words_of_a_manifest_are_not_obeyed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "set"
+    shutil.copytree(folder, made)
+    manifest = read_manifest(made)
+    manifest["dropped"] = {"[bold]\x1b[2K\u202e": 1}
+    (made / "manifest.json").write_text(json.dumps(manifest))
+    status, out, _ = run(capsys, "stats", made)
+    assert status == 0
+    assert out.count(r"[bold]\u001b[2K\u202e") == 2
+    assert "\x1b" not in out
 
 
 def test_a_value_that_is_not_said_as_it_is_passed_is_counted(
@@ -443,6 +459,140 @@ def test_a_damaged_file_is_named(
     assert found["files: no Parquet that can be read"] == torn
 
 
+def placed(tmp_path: Path, kind: str, request: str, tool: dict[str, Any]) -> Path:
+    """A benchmark of a kind that holds a request and a tool, each deep inside."""
+    wrapped = {"type": "function", "function": tool}
+    body = {"question": [[{"role": "user", "content": request}]], "tools": json.dumps([wrapped])}
+    path = tmp_path / f"benchmark.{kind}"
+    noise = {"question": "What is the tallest mountain that can be seen from here?"}
+    if kind == "parquet":
+        table = {"data": [json.dumps(noise), json.dumps(body)]}
+        parquet.write_table(pyarrow.table(table), path)
+    elif kind == "txt":
+        path.write_text(f"Some words.\n\n{request}\n")
+    else:
+        lines = [json.dumps(one) for one in (noise, body)]
+        whole = kind == "json"
+        path.write_text(f"[{', '.join(lines)}]" if whole else "\n".join(lines))
+    return path
+
+
+def definition(row: Row) -> dict[str, Any]:
+    tool = json.loads(row.messages[5].content)["disclosed"][0]
+    named = {"name": tool["name"], "description": tool["description"]}
+    return {**named, "parameters": tool["inputSchema"]}
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "parquet", "txt"])
+def test_a_leak_is_found_in_every_kind_of_file(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    row = next(r for r in load_rows(folder, "train") if r.meta["queue"])
+    shouted = row.scenario.request.upper()
+    path = placed(tmp_path, kind, shouted, definition(row))
+    status, out, _ = run(capsys, "leaks", folder, "--against", path, "--json")
+    found = json.loads(out)
+    assert status == 1
+    assert found["request"]["exact"] == 1
+    hit = next(o for o in found["overlaps"] if o["kind"] == "request" and o["exact"])
+    assert row.id in hit["rows"]
+    assert (hit["file"], hit["found"]) == (str(path), shouted)
+    if kind != "txt":
+        assert found["tool"]["exact"] == 1
+
+
+def test_what_is_not_there_is_not_found(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"name": "paint", "description": "Paint it.", "parameters": {"type": "object"}}
+    for kind in ("json", "jsonl", "parquet", "txt"):
+        path = placed(tmp_path, kind, "Please repaint the garden fence in green.", other)
+        status, out, _ = run(capsys, "leaks", folder, "--against", path)
+        assert status == 0
+        assert "requests: 0 equal, 0 alike from 0.8" in out
+        assert "tools: 0 equal, 0 alike from 0.8" in out
+
+
+def test_a_request_that_is_nearly_the_same_is_found(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "move money between my accounts from one to the other as soon as you can please today"
+    first = load_rows(folder)[0]
+    made = respelled(folder, tmp_path / "long", only(first.id, lambda r: with_request(r, long)))
+    words = long.split()
+    near, far = [*words, "now"], [w for pair in zip(words, words[::-1], strict=True) for w in pair]
+    (tmp_path / "near.txt").write_text(" ".join(near))
+    (tmp_path / "far.txt").write_text(" ".join(far))
+    status, out, _ = run(capsys, "leaks", made, "--against", tmp_path / "near.txt", "--json")
+    (hit,) = json.loads(out)["overlaps"]
+    assert status == 1
+    assert (hit["exact"], hit["rows"]) == (False, [first.id])
+    assert hit["similarity"] == pytest.approx(15 / 16)
+    assert run(capsys, "leaks", made, "--against", tmp_path / "far.txt")[0] == 0
+
+
+def test_a_tool_with_another_schema_is_nearly_the_same(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = next(r for r in load_rows(folder, "train") if r.meta["queue"])
+    tool = definition(row)
+    tool["parameters"] = {**tool["parameters"], "required": []}
+    path = placed(tmp_path, "json", "Nothing.", tool)
+    found = json.loads(run(capsys, "leaks", folder, "--against", path, "--json")[1])
+    assert (found["tool"]["exact"], found["tool"]["near"]) == (0, 1)
+
+
+def test_leaks_between_splits_and_sets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = folder / "train.parquet"
+    status, out, _ = run(capsys, "leaks", folder, "--split", "train", "--against", train, "--json")
+    found = json.loads(out)
+    assert status == 1
+    assert found["request"]["exact"] == found["request"]["compared"] > 10
+    assert found["tool"]["exact"] == found["tool"]["compared"] == 3
+    held = ("--split", "held_out_domain", "--against", train)
+    assert run(capsys, "leaks", folder, *held)[0] == 0
+
+
+def test_examples_of_leaks_hide_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = load_rows(folder)[0]
+    made = respelled(folder, tmp_path / "odd", only(first.id, lambda r: with_request(r, HIDDEN)))
+    (tmp_path / "b.txt").write_text(f"{HIDDEN}\n")
+    status, out, _ = run(capsys, "leaks", made, "--against", tmp_path / "b.txt")
+    assert status == 1
+    assert out.count(r"\u202e") == 2
+    assert not any(char in out for char in "\u202e\u200b\x1b")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("b.json", b"{", "b.json:1: neither JSON nor JSON lines"),
+        ("b.jsonl", b'{"a": 1}\n\n[[\n', "b.jsonl:3: neither JSON nor JSON lines"),
+        ("b.json", b"[" * 100_000, "neither JSON nor JSON lines"),
+        ("b.parquet", b"PAR1", "cannot read: no Parquet that can be read"),
+        ("b.txt", b"\xff\xfe", "not UTF-8"),
+        ("b.json", None, "b.json: cannot read: No such file"),
+        ("b.parquet", None, "b.parquet: cannot read: No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_compared_is_one_clear_line(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes | None,
+    said: str,
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    status, out, err = run(capsys, "leaks", folder, "--against", tmp_path / name)
+    assert (status, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert said in err
+
+
 def test_the_export_says_the_same_with_arguments_as_text(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -497,6 +647,9 @@ def test_help_loads_nothing_heavy() -> None:
         (("diff", "SET", "TORN"), "train.parquet: damaged or missing"),
         (("validate", "NONE"), "no complete data set here"),
         (("validate", "HALF"), "no complete data set here"),
+        (("leaks", "NONE", "--against", "ROWS"), "no complete data set here"),
+        (("leaks", "HALF", "--against", "ROWS"), "no complete data set here"),
+        (("leaks", "TORN", "--against", "ROWS"), "train.parquet: damaged or missing"),
         (("export", "NONE", "--out", "FILE"), "no complete data set here"),
         (("export", "HALF", "--out", "FILE"), "no complete data set here"),
         (("export", "TORN", "--out", "FILE"), "train.parquet: damaged or missing"),
@@ -514,6 +667,7 @@ def test_bad_input_is_one_clear_line(
     places = {"SET": folder, "NONE": tmp_path / "none", "HALF": tmp_path / "half"}
     places |= {"TORN": tmp_path / "torn", "FILE": tmp_path / "rows.jsonl"}
     places |= {"BELOW_A_FILE": tmp_path / "file" / "x.jsonl", "INSIDE": folder / "train.parquet"}
+    places["ROWS"] = folder / "held_out_tools.parquet"
     (tmp_path / "file").write_text("in the way")
     shutil.copytree(folder, places["HALF"])
     (places["HALF"] / "manifest.json").unlink()
