@@ -713,6 +713,7 @@ def test_g30_only_a_persons_channel_can_decide() -> None:
         "service.decide",
         "approvals_cli._decide",
         "approvals_cli.watch",
+        "mcp_server._decided",  # a client's form, only where the operator allows it
     }
 
 
