@@ -7,7 +7,7 @@ SOURCES := $(shell find runtime gateway data_gen train eval configs -type f -not
 export HF_HUB_DISABLE_TELEMETRY := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test audit-trial check bench install help clean
+.PHONY: demo test audit-trial conformance check bench install help clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -20,6 +20,9 @@ test: install ## every test, under ten minutes
 
 audit-trial: install ## the audit on public MCP servers and agent frameworks, two minutes
 	$(BIN)/python -m pytest -m audit_trial tests/eval/test_audit_trial.py
+
+conformance: install ## the public MCP conformance suite against the gateway, half a minute; needs npm
+	scripts/conformance.sh $(BIN)/breadcrumbs
 
 check: install ## format, lint, types, import layers
 	$(BIN)/ruff format --check .
