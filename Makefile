@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-demo: install ## the whole idea on a real model, about 45 minutes on two cores
+demo: install ## the whole idea on a real model, about 50 minutes on two cores
 	$(BIN)/breadcrumbs demo
 
 test: install ## every test, under ten minutes
