@@ -7,6 +7,8 @@ The turn comes from a model, in batches, or from one of two constant policies; n
 from __future__ import annotations
 
 import asyncio
+import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -169,8 +171,21 @@ def filler(schema: Mapping[str, Any]) -> Any:
     if kind == "object":
         inner = schema.get("properties", {})
         return {name: filler(inner.get(name, {})) for name in schema.get("required", ())}
+    if "pattern" in schema:
+        return _matching(schema["pattern"])
     text = _FILLERS.get(schema.get("format", ""), "something")
     return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength", len(text) + 256)]
+
+
+def _matching(pattern: str) -> str:
+    """A text the pattern takes, always the same; a plain word where Python cannot read it."""
+    from rstr import Rstr
+
+    try:
+        text: str = Rstr(random.Random(pattern)).xeger(pattern)
+    except (re.error, ValueError, NotImplementedError):
+        return "something"
+    return text
 
 
 def _number(schema: Mapping[str, Any], kind: str) -> int | float:

@@ -163,10 +163,12 @@ def lengthen(
         raise ProbeError("the prompt does not end with a disclosed schema")
     spec = payload["disclosed"][0]
     properties = spec["inputSchema"]["properties"]
-    missing = target - renderer.count(compact_json(payload["disclosed"]))
-    missing = add_fields(properties, _filler(catalog, spec["name"]), missing, renderer.count)
-    if missing > 0:
-        raise ProbeError(f"the catalog is too small for {target} schema tokens: {missing} short")
+    fields = _filler(catalog, spec["name"])
+    # Fields take fewer tokens together than one by one, so what is there is counted again.
+    while (missing := target - renderer.count(compact_json(payload["disclosed"]))) > 0:
+        short = add_fields(properties, fields, missing, renderer.count)
+        if short > 0:
+            raise ProbeError(f"the catalog is too small for {target} schema tokens: {short} short")
     return (*messages[:-1], _with_content(messages[-1], compact_json(payload)))
 
 

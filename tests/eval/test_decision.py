@@ -67,6 +67,8 @@ def test_fillers_fit_every_shipped_tool() -> None:
     ("schema", "value"),
     [
         ({"type": "integer", "minimum": 5}, 5),
+        ({"type": "string", "pattern": "^CC-7{4}$"}, "CC-7777"),
+        ({"type": "string", "pattern": "^(?<year>"}, "something"),
         ({"type": "number", "exclusiveMinimum": 2}, 2.5),
         ({"type": "integer", "maximum": 0}, 0),
         ({"type": "string", "minLength": 12}, "somethingxxx"),

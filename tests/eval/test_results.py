@@ -39,7 +39,7 @@ def data(
     ]
     rows = [_row(scenario, catalog) for scenario in made]
     config = {"catalogs": [str(catalog_file)], "hints": [str(hints_file)], "max_hits": 2}
-    write_dataset(folder, rows, {"config": config})
+    write_dataset(folder, rows, {"config": config, "dropped": {}})
     return folder
 
 

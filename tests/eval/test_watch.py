@@ -49,7 +49,13 @@ class _Scripted:
 
 
 def _config(model: str, tmp_path: Path, adapter: Path | None = None) -> EvalConfig:
-    manifest = {"format": FORMAT, "config": {"max_hits": 2}}
+    manifest = {
+        "format": FORMAT,
+        "config": {"max_hits": 2},
+        "dropped": {},
+        "counts": {},
+        "files": {},
+    }
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
     return EvalConfig(
         model=model,

@@ -170,7 +170,7 @@ def write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
         )
         messages = tuple(messages_from_dicts(row["messages"]))
         stored.append(Row(row["id"], scenario, "oracle", messages, tuple(row["tools"]), {}))
-    write_dataset(folder, stored, {"inputs_hash": "x", "dropped": {}})
+    write_dataset(folder, stored, {"inputs_hash": "x", "config": {"max_hits": 2}, "dropped": {}})
 
 
 def test_from_a_data_set_to_an_adapter_once(
