@@ -15,7 +15,7 @@ from typing import Any, Literal
 from breadcrumbs.data_gen.hints import ArgumentHint, Composed
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
-from breadcrumbs.messages import Message
+from breadcrumbs.messages import Message, json_object
 
 Source = Literal["user", "system", "tool_result", "default", "composed"]
 _DATE_TIME = re.compile(r"(?<=\d)t(?=\d)")
@@ -126,11 +126,8 @@ def _texts(messages: Iterable[Message]) -> dict[Source, str]:
 
 def _result_text(content: str) -> list[str]:
     """The result of an executed call; catalog and schema payloads ground nothing."""
-    try:
-        payload = json.loads(content)
-    except ValueError:
-        return []
-    if not isinstance(payload, dict) or payload.get("layer") != "3_execution":
+    payload = json_object(content)
+    if payload.get("layer") != "3_execution":
         return []
     return [json.dumps(payload.get("result"), ensure_ascii=False)]
 

@@ -15,6 +15,7 @@ from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.messages import json_object
 
 Decision = Literal["act", "ask", "decline"]
 MOST_FREQUENT = 5
@@ -59,10 +60,7 @@ def decisions(rows: Sequence[Row]) -> dict[str, Any]:
     by_split: dict[str, Any] = {
         split: _ratio({d: n for (s, d), n in found.items() if s == split}) for split in splits
     }
-    total: Counter[str] = Counter()
-    for (_, decision), number in found.items():
-        total[decision] += number
-    return {"all": _ratio(total)} | by_split
+    return {"all": _ratio(Counter(map(decision_of, rows)))} | by_split
 
 
 def _ratio(found: dict[Any, int]) -> dict[str, Any]:
@@ -106,18 +104,10 @@ def disclosed(row: Row) -> list[dict[str, Any]]:
     """The tool definitions the row's schema payloads hold."""
     found: list[dict[str, Any]] = []
     for message in row.messages:
-        payload = _payload(message.content) if message.role == "tool" else {}
+        payload = json_object(message.content) if message.role == "tool" else {}
         if payload.get("layer") == "2_schema_disclosure":
             found.extend(payload.get("disclosed", ()))
     return found
-
-
-def _payload(content: str) -> dict[str, Any]:
-    try:
-        payload = json.loads(content)
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
 
 
 def disclosed_required(row: Row) -> list[str]:

@@ -16,6 +16,15 @@ Role = Literal["system", "user", "assistant", "tool"]
 _ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
 
 
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object a text holds, such as a tool message's payload; empty where it holds none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call the assistant makes: `id` pairs it with exactly one tool message."""

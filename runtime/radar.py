@@ -9,14 +9,13 @@ the mode `markers` is the eight substrings of the original four-tier design, for
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from breadcrumbs.asking import OPEN_QUESTION, Parameter, asked_parameters, is_given, parameters_of
-from breadcrumbs.messages import Message
+from breadcrumbs.messages import Message, json_object
 
 StallKind = Literal[
     "param_dump",
@@ -187,13 +186,7 @@ def situation_of(messages: Sequence[Message]) -> Disclosed | None:
 
 def _payload(message: Message) -> Mapping[str, Any]:
     """A tool message's payload; empty for anything else, and for text that is no object."""
-    if message.role != "tool":
-        return {}
-    try:
-        payload = json.loads(message.content)
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
+    return json_object(message.content) if message.role == "tool" else {}
 
 
 def _shortened(text: str) -> str:

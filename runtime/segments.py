@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from breadcrumbs.errors import DataError, ModelError
-from breadcrumbs.messages import Message
+from breadcrumbs.messages import Message, json_object
 
 LOCAL_TOKENS = 16
 PRIVATE_USE = range(0xE000, 0xF8FF)
@@ -81,12 +81,9 @@ def content_parts(message: Message, steering: str | None = None) -> list[tuple[i
 
 
 def _payload_parts(content: str) -> list[tuple[int, Segment]]:
-    try:
-        payload = json.loads(content)
-    except ValueError:
-        payload = None
-    layer = payload.get("layer") if isinstance(payload, dict) else None
-    if not isinstance(payload, dict) or not isinstance(layer, str) or layer not in _LAYERS:
+    payload = json_object(content)
+    layer = payload.get("layer")
+    if not isinstance(layer, str) or layer not in _LAYERS:
         return [(0, Segment.TOOL_RESULT)]
     parts = [(0, _LAYERS[layer])]
     if next(reversed(payload)) == "next_step":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import DataError
-from breadcrumbs.messages import Message, messages_from_dicts
+from breadcrumbs.messages import Message, json_object, messages_from_dicts
 
 if TYPE_CHECKING:
     import torch
@@ -71,11 +71,8 @@ def decision_message(messages: Sequence[Message], behaviour: str, tool: str) -> 
 
 
 def _discloses(content: str, layer: str, tool: str) -> bool:
-    try:
-        payload = json.loads(content)
-    except ValueError:
-        return False
-    if not isinstance(payload, dict) or payload.get("layer") != layer:
+    payload = json_object(content)
+    if payload.get("layer") != layer:
         return False
     return layer == "1_catalog" or any(
         spec.get("name") == tool for spec in payload.get("disclosed", ())

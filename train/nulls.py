@@ -6,11 +6,10 @@ null survives: one whose schema allows it, or one below a keyword that takes any
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from breadcrumbs.messages import Message
+from breadcrumbs.messages import Message, json_object
 
 _ANY_VALUE = frozenset({"default", "enum", "const", "examples"})
 
@@ -36,11 +35,7 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _disclosed(content: str) -> dict[str, Any]:
-    try:
-        payload = json.loads(content)
-    except ValueError:
-        return {}
-    specs = payload.get("disclosed") if isinstance(payload, dict) else None
+    specs = json_object(content).get("disclosed")
     return {spec["name"]: spec.get("inputSchema") for spec in specs or ()}
 
 

@@ -13,6 +13,7 @@ from breadcrumbs.messages import (
     Message,
     ToolCall,
     compact_json,
+    json_object,
     message_from_dict,
     messages_from_dicts,
 )
@@ -56,3 +57,11 @@ def test_compact_json_refuses_nan_and_keeps_order() -> None:
     assert compact_json({"b": 1, "a": "é"}) == '{"b":1,"a":"é"}'
     with pytest.raises(ValueError, match="Out of range"):
         compact_json({"a": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [('{"a": 1}', {"a": 1}), ("[1]", {}), ("word", {}), ("", {}), ('{"a": 1', {})],
+)
+def test_the_object_a_text_holds(text: str, held: dict[str, Any]) -> None:
+    assert json_object(text) == held
