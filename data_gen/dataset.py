@@ -219,7 +219,7 @@ def write_dataset(
         for name, text in (extra or {}).items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             (stage / name).write_text(text, encoding="utf-8")
-        files = {p.name: _digest(p) for p in sorted(stage.glob("*.parquet"))}
+        files = {p.name: file_digest(p) for p in sorted(stage.glob("*.parquet"))}
         full = {"format": FORMAT, **manifest, "counts": counts(rows), "files": files}
         (stage / CARD).write_text(card(full), encoding="utf-8")
         text = json.dumps(full, indent=2, ensure_ascii=False) + "\n"
@@ -313,7 +313,12 @@ def _json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _digest(path: Path) -> dict[str, Any]:
+def file_digest(path: Path) -> dict[str, Any]:
+    """SHA-256 and size of a file, as manifests name it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     data = path.read_bytes()
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 

@@ -7,7 +7,6 @@ what they compare with is what the manifest and the row say of themselves.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from breadcrumbs.data_gen.dataset import (
     TEXT_COLUMNS,
     Row,
     counts_of_records,
+    file_digest,
     gateway_settings,
     read_manifest,
     read_records,
@@ -98,11 +98,10 @@ def _file_faults(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Fault]:
     wanted = manifest["files"]
     for name in sorted({*wanted, *(f"{split}.parquet" for split in SPLITS)}):
         try:
-            data = (folder / name).read_bytes()
+            found = file_digest(folder / name)
         except OSError:
             yield Fault("files: missing or unreadable", name)
             continue
-        found = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
         if wanted.get(name) != found:
             yield Fault("files: not the bytes the manifest names", name)
 

@@ -90,9 +90,9 @@ class Upstream:
         on_change: Callable[[], None],
     ) -> None:
         self.server = server
-        self._limits = limits
-        self._mask = mask
-        self._on_change = on_change
+        self.limits = limits
+        self.mask = mask
+        self.on_change = on_change
         self._current: _Session | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -125,18 +125,18 @@ class Upstream:
         key = idempotency_key.get()
         meta = None if key is None else cast(RequestParamsMeta, {KEY_META: key})
         try:
-            async with asyncio.timeout(self._limits.call_s):
+            async with asyncio.timeout(self.limits.call_s):
                 return await client.call_tool(tool, dict(arguments), meta=meta)
         except TimeoutError as error:
-            self._on_change()  # a server that does not even list its tools is let go
+            self.on_change()  # a server that does not even list its tools is let go
             raise OutcomeUnknown(
-                f"{self._named()} gave no answer within {self._limits.call_s:g} s"
+                f"{self.named()} gave no answer within {self.limits.call_s:g} s"
             ) from error
         except _BROKEN as error:
-            reason = f"{self._named()}: {first_fault(error, self._mask)}"
+            reason = f"{self.named()}: {first_fault(error, self.mask)}"
             if isinstance(error, MCPError) and error.code in _NOT_RUN:
                 raise ToolFailure(f"{reason}; it was not run") from error
-            self._on_change()
+            self.on_change()
             raise OutcomeUnknown(reason) from error
 
     async def close(self) -> None:
@@ -150,24 +150,24 @@ class Upstream:
         session = self._session()
         client = await session.client()
         try:
-            async with asyncio.timeout(self._limits.start_s):
+            async with asyncio.timeout(self.limits.start_s):
                 return await all_tools(client)
         except TimeoutError as error:
             self._leave(session)
             raise CatalogError(
-                f"{self._named()}: no list of its tools within {self._limits.start_s:g} s"
+                f"{self.named()}: no list of its tools within {self.limits.start_s:g} s"
             ) from error
         except CatalogError as error:
-            raise CatalogError(f"{self._named()}: {error}") from error
+            raise CatalogError(f"{self.named()}: {error}") from error
         except _BROKEN as error:
             self._leave(session)
             await asyncio.wait([session.task], timeout=_GOODBYE_S)  # its last words come last
-            reason = first_fault(error, self._mask)
-            raise CatalogError(f"{self._named()}: {reason}{session.last_words()}") from error
+            reason = first_fault(error, self.mask)
+            raise CatalogError(f"{self.named()}: {reason}{session.last_words()}") from error
 
     def _session(self) -> _Session:
         if self._current is None or self._current.task.done():
-            self._current = _Session(self.server, self._limits, self._mask, self._on_change)
+            self._current = _Session(self)
         return self._current
 
     def _leave(self, session: _Session) -> None:
@@ -178,24 +178,16 @@ class Upstream:
         if self._current is session:
             self._current = None
 
-    def _named(self) -> str:
+    def named(self) -> str:
+        """How errors name it."""
         return f"server {self.server.name!r}"
 
 
 class _Session:
     """One open connection, in a task of its own: the SDK must leave its scopes where it entered."""
 
-    def __init__(
-        self,
-        server: LiveServer,
-        limits: UpstreamLimits,
-        mask: Masker,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._server = server
-        self._limits = limits
-        self._mask = mask
-        self._on_change = on_change
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
         self._words = _LastWords()
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._opened.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -212,21 +204,21 @@ class _Session:
 
     def last_words(self) -> str:
         """What the server said last on its error stream."""
-        return last_line(self._words.text(), self._mask)
+        return last_line(self._words.text(), self._upstream.mask)
 
     async def _keep(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._limits.start_s):
+                async with asyncio.timeout(self._upstream.limits.start_s):
                     client = await stack.enter_async_context(
-                        connected(self._server, self._words.stream, self._note, None)
+                        connected(self._upstream.server, self._words.stream, self._note, None)
                     )
                 self._opened.set_result(client)
                 await self.leave.wait()
         except TimeoutError:
-            self._fail(f"does not answer within {self._limits.start_s:g} s")
+            self._fail(f"does not answer within {self._upstream.limits.start_s:g} s")
         except _BROKEN as error:
-            self._fail(first_fault(error, self._mask))
+            self._fail(first_fault(error, self._upstream.mask))
         finally:
             self._opened.cancel()
             self._words.close()
@@ -234,12 +226,12 @@ class _Session:
     def _fail(self, reason: str) -> None:
         if not self._opened.done():
             self._words.close()
-            text = f"server {self._server.name!r}: {reason}{self.last_words()}"
+            text = f"{self._upstream.named()}: {reason}{self.last_words()}"
             self._opened.set_exception(CatalogError(text))
 
     async def _note(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._on_change()
+            self._upstream.on_change()
 
 
 class _LastWords:
