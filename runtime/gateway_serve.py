@@ -29,13 +29,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from breadcrumbs.callers import LOOPBACK, caller_of, keys_for
-from breadcrumbs.errors import CatalogError, ConfigError, DataError
-from breadcrumbs.files import read_text
+from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.gateway.gateway import Gateway
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
-from breadcrumbs.gateway.imports.live import LiveServer, parse_servers
-from breadcrumbs.gateway.imports.reading import parse_json
-from breadcrumbs.gateway.imports.sources import MAX_FILE_BYTES, read_source
+from breadcrumbs.gateway.imports.live import LiveServer
+from breadcrumbs.gateway.imports.sources import load_servers, read_source
 from breadcrumbs.gateway.upstream import UpstreamExecutor
 from breadcrumbs.gateway.upstream_session import CALL_S, Masker, UpstreamLimits
 from breadcrumbs.live_gateway import open_gateway
@@ -69,31 +67,11 @@ def serve_gateway(options: ServeOptions) -> None:
         CatalogError: the servers file or a labels file cannot be used, or a server does not start.
         DataError: the journal cannot be opened.
     """
-    servers = read_servers(options.upstream)
+    servers = load_servers(options.upstream)
     labels = [draft for path in options.labels for draft in read_source(path)]
     listener = None if options.http is None else listen(options.http)
     _log_to_stderr(servers)
     asyncio.run(_serve(options, servers, labels, listener))
-
-
-def read_servers(path: Path) -> list[LiveServer]:
-    """The servers of an `mcpServers` file that are not disabled in it.
-
-    Raises:
-        CatalogError: it cannot be read, an entry is not usable, or there is none.
-    """
-    value = parse_json(read_text(path, MAX_FILE_BYTES, CatalogError), str(path))
-    entries = value.get("mcpServers") if isinstance(value, dict) else None
-    if not isinstance(entries, dict):
-        raise CatalogError(f"{path}: no mcpServers in it; write {{'mcpServers': {{NAME: ...}}}}")
-    used = {name: entry for name, entry in entries.items() if not _is_disabled(entry)}
-    found = parse_servers({"mcpServers": used}, str(path))
-    for one in found:
-        if isinstance(one, Refusal):
-            raise CatalogError(one.reason)
-    if not found:
-        raise CatalogError(f"{path}: names no server that is not disabled")
-    return [one for one in found if isinstance(one, LiveServer)]
 
 
 def listen(address: str) -> socket.socket:
@@ -256,7 +234,3 @@ def _log_to_stderr(servers: Sequence[LiveServer]) -> None:
     logging.getLogger("breadcrumbs").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(_Masked(Masker(servers)))
-
-
-def _is_disabled(entry: Any) -> bool:
-    return isinstance(entry, dict) and entry.get("disabled") is True

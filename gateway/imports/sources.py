@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.files import read_text
@@ -13,6 +13,9 @@ from breadcrumbs.gateway.imports.definitions import KNOWN, find_definitions
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal, domain_name
 from breadcrumbs.gateway.imports.openapi import find_operations
 from breadcrumbs.gateway.imports.reading import parse_json, parse_yaml
+
+if TYPE_CHECKING:
+    from breadcrumbs.gateway.imports.live import LiveServer
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".snap", ".yaml", ".yml"})
@@ -42,6 +45,33 @@ def read_source(source: str | Path, *, timeout_s: float | None = None) -> Iterat
         yield from _file(path, str(path), timeout_s, start_servers=True)
     else:
         raise CatalogError(f"{path}: no such file or folder; {KNOWN}")
+
+
+def load_servers(path: Path) -> list[LiveServer]:
+    """The servers of an `mcpServers` file that are not disabled in it; none is started.
+
+    Raises:
+        CatalogError: it cannot be read, an entry is not usable, or there is none.
+    """
+    from breadcrumbs.gateway.imports.live import parse_servers  # brings the MCP SDK
+
+    value = parse_json(read_text(path, MAX_FILE_BYTES, CatalogError), str(path))
+    entries = value.get("mcpServers") if isinstance(value, dict) else None
+    if not isinstance(entries, dict):
+        raise CatalogError(f"{path}: no mcpServers in it; write {{'mcpServers': {{NAME: ...}}}}")
+    used = {name: entry for name, entry in entries.items() if not _is_disabled(entry)}
+    servers: list[LiveServer] = []
+    for found in parse_servers({"mcpServers": used}, str(path)):
+        if isinstance(found, Refusal):
+            raise CatalogError(found.reason)
+        servers.append(found)
+    if not servers:
+        raise CatalogError(f"{path}: names no server that is not disabled")
+    return servers
+
+
+def _is_disabled(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get("disabled") is True
 
 
 def _file_in_folder(path: Path, shown: str) -> Iterator[Draft | Refusal]:

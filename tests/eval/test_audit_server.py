@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from breadcrumbs.errors import DataError
+from breadcrumbs.errors import CatalogError, DataError
 from breadcrumbs.eval.audit import AuditReport
 from breadcrumbs.eval.audit_discovery import arguments_for, schemas_in, stage_of, tool_names_in
-from breadcrumbs.eval.audit_server import ServerSource, audit_server, read_sources
+from breadcrumbs.eval.audit_server import audit_server, read_sources
+from breadcrumbs.gateway.imports.live import LiveServer
 
 SERVER = str(Path(__file__).parent / "audited" / "server.py")
 
@@ -51,7 +52,7 @@ def test_tools_listed_at_once_need_a_last_word(tmp_path: Path) -> None:
         "    raise SystemExit('must not be called')\n"
         "server.run('stdio')\n"
     )
-    source = ServerSource("plain", command=(sys.executable, str(file)))
+    source = LiveServer("plain", sys.executable, (str(file),))
     file.write_text(text.format(instructions="This server books rooms."))
     (finding,) = audit_server(source).findings
     assert (finding.check, finding.where) == ("next_step", "tools/list")
@@ -92,7 +93,7 @@ def test_entries_of_a_client_file(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps({"mcpServers": entries}))
     one, two = read_sources([str(file)])
-    assert (one.command, one.env) == (("python", "a.py"), {"KEY": "v"})
+    assert (one.command, one.args, one.env) == ("python", ("a.py",), {"KEY": "v"})
     assert two.url == "http://127.0.0.1:1/mcp"
     assert read_sources([str(file)], "two") == [two]
     with pytest.raises(DataError, match="no entry 'three'; there are one, two"):
@@ -102,18 +103,18 @@ def test_entries_of_a_client_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "not JSON"),
-        ("[]", "needs an object 'mcpServers'"),
-        ('{"mcpServers": {}}', "at least one entry"),
-        ('{"mcpServers": {"a": {}}}', "needs 'command'"),
-        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args is a list"),
-        ('{"mcpServers": {"a": {"url": "http://x", "headers": {"K": "v"}}}}', "headers"),
+        ("{", "not valid JSON"),
+        ("[]", "no mcpServers in it"),
+        ('{"mcpServers": {}}', "names no server"),
+        ('{"mcpServers": {"a": {}}}', "either command or url"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args must be a list"),
+        ('{"mcpServers": {"a": {"url": "http://x", "headers": {"K": 1}}}}', "headers must map"),
     ],
 )
 def test_bad_client_files_are_named(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(text)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(CatalogError, match=words):
         read_sources([str(file)])
 
 
@@ -126,7 +127,7 @@ def test_a_server_that_is_none_is_named(words: list[str]) -> None:
 
 def test_a_server_that_hangs_is_given_up() -> None:
     with pytest.raises(DataError, match="no answer within 1 s"):
-        audit_server(ServerSource("sleep", command=("sleep", "60")), 1)
+        audit_server(LiveServer("sleep", "sleep", ("60",)), 1)
 
 
 @pytest.mark.parametrize(

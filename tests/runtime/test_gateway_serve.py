@@ -250,15 +250,20 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     gateway.process.wait()
 
 
+async def start_a_slow_write(folder: Path, client: Client) -> None:
+    """A write that a person approved and that is running now."""
+    held = await execute(client, "write_slowly", text="hi")
+    opened = journal(folder)
+    opened.decide(held["approval_id"], approve=True, by="ann")
+    opened.close()
+    await until(lambda: states(folder) == ["executing"])
+
+
 async def test_a_gateway_that_is_stopped_ends_its_writes_first_G46(
     folder: Path, served: Served
 ) -> None:
     async with served.client("key-of-ann", "auto") as client:
-        held = await execute(client, "write_slowly", text="hi")
-        opened = journal(folder)
-        opened.decide(held["approval_id"], approve=True, by="ann")
-        opened.close()
-        await until(lambda: states(folder) == ["executing"])
+        await start_a_slow_write(folder, client)
         served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(timeout=60) in (0, -signal.SIGTERM)
     assert (states(folder), len(effects(folder))) == (["done"], 1)
@@ -268,11 +273,7 @@ async def test_a_gateway_that_is_killed_never_runs_its_write_again_G38(
     folder: Path, served: Served
 ) -> None:
     async with served.client("key-of-ann", "auto") as client:
-        held = await execute(client, "write_slowly", text="hi")
-        opened = journal(folder)
-        opened.decide(held["approval_id"], approve=True, by="ann")
-        opened.close()
-        await until(lambda: states(folder) == ["executing"])
+        await start_a_slow_write(folder, client)
         served.process.kill()
     again = Served(folder)
     try:
