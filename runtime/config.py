@@ -17,8 +17,11 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from breadcrumbs.errors import ConfigError
+from breadcrumbs.files import read_text
 
 CONFIG_VERSION = 1
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""Catalogs and hints are read by this too, and may be derived from thousands of tools."""
 STRICT = ConfigDict(extra="forbid", frozen=True)
 T = TypeVar("T")
 
@@ -48,14 +51,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read one YAML mapping.
 
     Raises:
-        ConfigError: unreadable, not YAML, or not a mapping.
+        ConfigError: unreadable, too large, not YAML, or not a mapping.
     """
+    text = read_text(path, MAX_FILE_BYTES, ConfigError)
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text; save it as UTF-8") from error
+        data = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
