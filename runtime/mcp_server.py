@@ -52,6 +52,7 @@ from breadcrumbs.gateway.gateway import (
     Principal,
 )
 from breadcrumbs.gateway.journal_store import POSTGRES
+from breadcrumbs.gateway.lookalikes import lookalike_notes
 from breadcrumbs.messages import compact_json
 from breadcrumbs.visible import visible
 
@@ -362,7 +363,9 @@ def form_text(card: ApprovalCard) -> str:
         f"{visible(name)} = {visible(compact_json(value))}"
         for name, value in card.arguments.items()
     ]
-    return "\n".join(lines if card.arguments else [*lines, "no arguments"])
+    lines += [] if card.arguments else ["no arguments"]
+    lines += [f"careful: {visible(note)}" for note in lookalike_notes(card.arguments)]
+    return "\n".join(lines)
 
 
 def _waits(payload: Mapping[str, Any]) -> bool:

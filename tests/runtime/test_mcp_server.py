@@ -23,7 +23,7 @@ from mcp.types import (
 from breadcrumbs.gateway.catalog import Catalog
 from breadcrumbs.gateway.gateway import META_TOOLS
 from breadcrumbs.live_gateway import open_gateway
-from breadcrumbs.mcp_server import MAX_FORM_CHARS, FaceSettings, McpFace
+from breadcrumbs.mcp_server import MAX_FORM_CHARS, FaceSettings, McpFace, form_text
 
 ERAS = ("legacy", "2026-07-28")
 FORM = FaceSettings(form_approval=True)
@@ -290,6 +290,15 @@ async def test_a_long_card_is_not_put_into_a_form_G31(
         await call(client, "get_tool_schema", tool_names=["create_ticket"])
         held = await call(client, "execute_tool", **long)
     assert (held["status"], person.asked, desk.made()) == ("approval_required", [], 0)
+
+
+def test_a_form_says_what_eyes_cannot_see_G32(desk: Catalog) -> None:
+    gateway = open_gateway(desk)
+    for title, is_noted in (("P\u0430yroll", True), ("Payroll", False)):
+        card = gateway.journal.hold(
+            desk.tools["create_ticket"], {"title": title}, principal="local", session="s"
+        )
+        assert ("careful: title mixes latin and cyrillic" in form_text(card)) is is_noted
 
 
 async def asked_by_hand(client: Client) -> InputRequiredResult:
