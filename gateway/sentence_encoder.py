@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 256
 """Longer texts are cut: these models were trained on sentences and short paragraphs."""
+KEPT = 1 << 14
+"""Texts whose vectors are kept, about 25 MB: when a server's tools change, most stay."""
 
 
 class SentenceEncoder:
@@ -30,6 +33,7 @@ class SentenceEncoder:
         Raises:
             ModelError: files are missing or unreadable, or it is no BERT pooled by the mean.
         """
+        self._row = lru_cache(maxsize=KEPT)(self._embed)
         try:
             self._load(folder)
             self(["A trial: weights that lack or do not fit show here."])
@@ -63,12 +67,13 @@ class SentenceEncoder:
         """One row a text."""
         import numpy as np
 
-        rows = [self._embed(encoded.ids) for encoded in self._tokenizer.encode_batch(list(texts))]
+        rows = [self._row(text) for text in texts]
         return np.stack(rows) if rows else np.empty((0, 0), dtype=np.float32)
 
-    def _embed(self, ids: Sequence[int]) -> Any:
+    def _embed(self, text: str) -> Any:
         import numpy as np
 
+        ids = self._tokenizer.encode(text).ids
         embeddings = "embeddings.{}_embeddings.weight".format
         states = self._weights[embeddings("word")][ids]
         states = states + self._weights[embeddings("position")][: len(ids)]

@@ -82,12 +82,16 @@ async def chat(
 
 
 async def chat_in_terminal(
-    model: str, adapter: Path | None, catalogs: Sequence[Path] | None, console: Console
+    model: str,
+    adapter: Path | None,
+    catalogs: Sequence[Path] | None,
+    encoder: Path | None,
+    console: Console,
 ) -> None:
     """Load a model and chat over a simulated world; Ctrl-C and Ctrl-D leave.
 
     Raises:
-        ModelError: the model or adapter cannot be loaded.
+        ModelError: the model, adapter or encoder cannot be loaded.
         CatalogError: a catalog is malformed.
     """
     from breadcrumbs.local_model import LocalModel, LocalPolicy
@@ -95,7 +99,8 @@ async def chat_in_terminal(
     catalog = load_catalog(catalogs)
     with console.status(f"loading {model}"):
         local = LocalModel.load(model, adapter=adapter)
-    session = open_gateway(catalog, settings=local.gateway_settings()).session()
+        settings = local.gateway_settings()
+        session = open_gateway(catalog, settings=settings, encoder=encoder).session()
     console.print(f"[dim]{model} over a simulated world. Ctrl-D leaves.[/dim]")
     now = datetime.now().isoformat(timespec="minutes")
     try:

@@ -20,7 +20,7 @@ from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
-from breadcrumbs.gateway_cli import gateway
+from breadcrumbs.gateway_cli import encoder_option, gateway
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,19 +204,23 @@ def demo(out: Path) -> None:
 @click.option("--model", default="smollm2-135m", show_default=True)
 @click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
 @click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
-def chat(model: str, adapter: Path | None, catalogs: tuple[Path, ...]) -> None:
+@encoder_option
+def chat(
+    model: str, adapter: Path | None, catalogs: tuple[Path, ...], encoder: Path | None
+) -> None:
     """Talk to a model in the terminal; the loop and a simulated gateway run."""
     import asyncio
 
     from breadcrumbs.chat import chat_in_terminal
 
-    asyncio.run(chat_in_terminal(model, adapter, list(catalogs) or None, _console()))
+    asyncio.run(chat_in_terminal(model, adapter, list(catalogs) or None, encoder, _console()))
 
 
 @cli.command()
 @click.option("--model", default="smollm2-135m", show_default=True)
 @click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
 @click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
+@encoder_option
 @journal_option
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
@@ -224,6 +228,7 @@ def serve(
     model: str,
     adapter: Path | None,
     catalogs: tuple[Path, ...],
+    encoder: Path | None,
     journal: str,
     host: str,
     port: int,
@@ -231,7 +236,7 @@ def serve(
     """Answer /v1/chat/completions with the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
     from breadcrumbs.service import serve_model
 
-    serve_model(model, adapter, list(catalogs) or None, journal, host, port)
+    serve_model(model, adapter, list(catalogs) or None, encoder, journal, host, port)
 
 
 cli.add_command(approvals)

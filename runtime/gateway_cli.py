@@ -10,6 +10,12 @@ from breadcrumbs.approvals_cli import journal_option
 
 _PATH = click.Path(path_type=Path)
 
+encoder_option = click.option(
+    "--encoder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of a sentence encoder: tools are found by meaning too.",
+)
+
 
 @click.group()
 def gateway() -> None:
@@ -27,6 +33,7 @@ def gateway() -> None:
     "--catalog", "labels", type=_PATH, multiple=True, help="Catalog YAML with your risk labels."
 )
 @journal_option
+@encoder_option
 @click.option("--http", metavar="HOST:PORT", help="Serve streamable HTTP there, and not stdio.")
 @click.option(
     "--allow-form-approval",
@@ -49,6 +56,7 @@ def serve_command(
     upstream: Path,
     labels: tuple[Path, ...],
     journal: str,
+    encoder: Path | None,
     http: str | None,
     form_approval: bool,
     approval_page: str | None,
@@ -65,6 +73,7 @@ def serve_command(
             upstream=upstream,
             labels=labels,
             journal=journal,
+            encoder=encoder,
             http=http,
             form_approval=form_approval,
             approval_page=approval_page,

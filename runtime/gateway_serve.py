@@ -53,6 +53,7 @@ class ServeOptions:
     upstream: Path
     labels: tuple[Path, ...] = ()
     journal: str = "approvals.sqlite"
+    encoder: Path | None = None
     http: str | None = None
     form_approval: bool = False
     approval_page: str | None = None
@@ -66,6 +67,7 @@ def serve_gateway(options: ServeOptions) -> None:
         ConfigError: the address or the keys cannot be used.
         CatalogError: the servers file or a labels file cannot be used, or a server does not start.
         DataError: the journal cannot be opened.
+        ModelError: the encoder cannot be loaded.
     """
     servers = load_servers(options.upstream)
     labels = [draft for path in options.labels for draft in read_source(path)]
@@ -106,13 +108,18 @@ async def _serve(
         # Longer than any call may take, so that no other gateway's write is taken for lost.
         lost_after_s = 2 * (limits.start_s + limits.call_s)
         gateway = open_gateway(
-            catalog, options.journal, executor=executor, lost_after_s=lost_after_s
+            catalog,
+            options.journal,
+            executor=executor,
+            lost_after_s=lost_after_s,
+            encoder=options.encoder,
         )
         executor.on_catalog = gateway.take_catalog
         face = McpFace(
             gateway, FaceSettings(options.form_approval, options.approval_page, options.journal)
         )
-        click.echo(f"breadcrumbs: {len(servers)} servers, {len(catalog.tools)} tools", err=True)
+        counted = f"servers: {len(servers)}, tools: {len(catalog.tools)}"
+        click.echo(f"breadcrumbs: {counted}", err=True)
         ended = True
         if listener is None:
             ended = await _over_stdio(face.server(), gateway, lost_after_s)

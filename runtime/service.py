@@ -95,6 +95,7 @@ def serve_model(
     model: str,
     adapter: Path | None,
     catalogs: Sequence[Path] | None,
+    encoder: Path | None,
     journal: str,
     host: str,
     port: int,
@@ -103,7 +104,7 @@ def serve_model(
 
     Raises:
         ConfigError: another than a loopback host without API keys, or bad approval keys.
-        ModelError: the model or adapter cannot be loaded.
+        ModelError: the model, adapter or encoder cannot be loaded.
         CatalogError: a catalog is malformed.
         DataError: the journal cannot be opened.
     """
@@ -116,7 +117,7 @@ def serve_model(
 
     catalog = load_catalog(catalogs)
     local = LocalModel.load(model, adapter=adapter)
-    gateway = open_gateway(catalog, journal, local.gateway_settings())
+    gateway = open_gateway(catalog, journal, local.gateway_settings(), encoder=encoder)
     name = (adapter or Path(model)).name
     app = create_app(name, LocalPolicy(local), gateway, ServiceSettings(api_keys=keys))
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)

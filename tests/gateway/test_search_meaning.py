@@ -17,6 +17,7 @@ from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.gateway import Gateway, Principal, simulated_gateway
 from breadcrumbs.gateway.search import ToolIndex, index_of
 from breadcrumbs.gateway.sentence_encoder import SentenceEncoder
+from breadcrumbs.live_gateway import open_gateway
 
 MEANINGS = {"refund": 0, "money": 0, "lamp": 1, "light": 1, "dim": 1, "room": 2, "hall": 2}
 WIDTH, HEADS, WORDS = 8, 2, ("[CLS]", "[SEP]", "[UNK]", "refund", "lamp", "room")
@@ -221,6 +222,24 @@ def test_the_encoder_computes_its_definition(folder: Path, text: str, ids: list[
         found[0] != pytest.approx(by_transformers_definition(folder, ids[::-1]), abs=2e-2)
         or text == ""
     )
+
+
+def test_a_gateway_that_people_use_takes_the_folder(folder: Path) -> None:
+    catalog = tools("issue_refund")
+    assert open_gateway(catalog).search("zebra", 5, Principal()) == []
+    found = open_gateway(catalog, encoder=folder).search("zebra", 5, Principal())
+    assert [spec.name for spec in found] == ["issue_refund"]  # this model knows no word of either
+    with pytest.raises(ModelError, match="no sentence encoder there"):
+        open_gateway(catalog, encoder=folder / "1_Pooling")
+
+
+def test_a_text_is_embedded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = SentenceEncoder(folder)
+    first = encoder(["lamp", "room"])
+    monkeypatch.setattr(encoder, "_layer", None)  # computing anything now would fail
+    assert np.array_equal(encoder(["room", "lamp"]), first[::-1])
+    with pytest.raises(TypeError):
+        encoder(["refund"])
 
 
 def test_a_long_text_is_cut_to_what_the_model_takes(folder: Path) -> None:

@@ -498,7 +498,7 @@ def test_another_host_without_keys_is_refused_before_anything_loads(
 ) -> None:
     monkeypatch.delenv("BREADCRUMBS_API_KEYS", raising=False)
     with pytest.raises(ConfigError, match="BREADCRUMBS_API_KEYS"):
-        serve_model("none", None, None, tmp_path / "j.sqlite", "0.0.0.0", 0)
+        serve_model("none", None, None, None, tmp_path / "j.sqlite", "0.0.0.0", 0)
     assert list(tmp_path.iterdir()) == []
 
 
