@@ -30,6 +30,7 @@ from breadcrumbs.data_gen.derive import derive
 from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
 from breadcrumbs.data_gen.splits import Split, Splits, choose_held_out, make_splits
@@ -91,6 +92,8 @@ class GenerateConfig:
     """Share of training writes whose approval does not come in time."""
     denied_share: float = Field(default=0.0, ge=0, le=0.5)
     """Share of training writes that are denied."""
+    practice_pairs: int = Field(default=0, ge=0)
+    """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
     """Search hits the gateway shows."""
 
@@ -198,7 +201,13 @@ def _amounts(config: GenerateConfig) -> dict[Split, Amount]:
 def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     amounts = _amounts(config).values()
-    return sum(2 * amount.pairs + amount.declines + amount.singles for amount in amounts)
+    asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in amounts)
+    return asked + 2 * config.practice_pairs
+
+
+def practice_for(config: GenerateConfig, splits: Splits) -> Practice:
+    """The made-up tools of a config, worded from the texts of the training tools."""
+    return practice_tools(config.practice_pairs, config.seed, splits.catalog_for("train"))
 
 
 async def _make_rows(
@@ -217,8 +226,14 @@ async def _make_rows(
         catalog = splits.catalog_for(split)
         maker = _Maker(config, split, catalog, hints, dropped, missing, seen, step)
         rows.extend(await maker.rows(splits.tools(split), amount))
-        if split == "train" and not rows:
-            raise DataError(f"train: no row can be made, dropped: {dict(dropped)}")
+        if split == "train":
+            if not rows:
+                raise DataError(f"train: no row can be made, dropped: {dict(dropped)}")
+            made = practice_for(config, splits)
+            maker = _Maker(
+                config, split, made.catalog, made.hints, dropped, missing, seen, step, maker.made
+            )
+            rows.extend(await maker.practice())
     return _Made(rows, dropped, missing)
 
 
@@ -247,6 +262,7 @@ class _Maker:
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
     made: int = 0
+    """Rows made so far."""
     corrections: int = 0
     """Dispatch rows counted for the share of corrected ones."""
 
@@ -274,6 +290,12 @@ class _Maker:
         extras = _by_two([*declines, *(row for batch in singles for row in batch)])
         return [row for batch in spread(pairs, extras) for row in batch]
 
+    async def practice(self) -> list[Row]:
+        """Twins on made-up tools, each tool once."""
+        specs = [self._spec(name) for name in self.catalog.names()]
+        pairs = await self._collect(specs, self.config.practice_pairs, "practice", [])
+        return [row for batch in pairs for row in batch]
+
     async def _collect(
         self, specs: Sequence[ToolSpec], count: int, kind: str, blueprints: list[Blueprint]
     ) -> list[list[Row]]:
@@ -285,7 +307,7 @@ class _Maker:
                 self._short(len(batches), count, kind)
                 break
             spec, rounds = self._in_turn(specs, place)
-            drop = self._drop(spec, rounds) if kind == "pair" else None
+            drop = None if kind == "single" else self._drop(spec, rounds)
             batch = await self._place(spec, drop, f"{self.split}-{kind}-{place:04d}", blueprints)
             if batch:
                 batches.append(batch)

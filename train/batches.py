@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _VERDICT = re.compile(r"; [^\s;]+( (?:ok|missing|default))\b")
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+_ARGUMENTS = re.compile(r'"tool_name": "[^"]*", "arguments": (?=\{)')
 GRAIN = 32
 """Packed lengths are multiples of this: shapes come back, and with them kernels and memory."""
 IGNORED = -100  # the label every loss of the torch world leaves out
@@ -116,49 +117,65 @@ def deciding_tokens(
     """The tokens of a decision turn [start, end) in which act or ask is chosen.
 
     A turn that drafts its arguments first (`{"date": "2026-03-05"}; date ok; title missing`)
-    decides where the draft goes on or ends, at each verdict, where the verdicts go on or end, and
-    at the first token behind its thinking. Any other turn decides at its first token.
+    decides where the draft goes on or ends, at each verdict, where the verdicts go on or end, at
+    the first token behind its thinking, and where the arguments of its call go on or end, so that
+    none of the draft is left out. Any other turn decides at its first token.
     """
     text = str(renderer.tokenizer.decode(ids[start:end]))
     thought = _THOUGHT.match(text)
     if thought is None:
         return (start,)
-    heads = [thought.start(1) + fork for fork in _forks(thought.group(1))]
-    behind = len(text) - len(text[thought.end() :].lstrip())
+    marks = [thought.start(1) + fork for fork in _forks(thought.group(1))]
+    marks.append(len(text) - len(text[thought.end() :].lstrip()))
+    passed = _ARGUMENTS.search(text, thought.end())
+    if passed is not None:
+        marks += _draft_forks(text, passed.end())
 
     def upto(count: int) -> int:
         return len(renderer.tokenizer.decode(ids[start : start + count]))
 
     counts = range(1, end - start + 1)  # the token that reaches beyond the mark is the one after it
-    places = (start + bisect_right(counts, mark, key=upto) for mark in (*heads, behind))
+    places = (start + bisect_right(counts, mark, key=upto) for mark in marks)
     return tuple(dict.fromkeys(places))  # one token may hold two marks
 
 
 def _forks(thinking: str) -> list[int]:
     """Where a thought could go another way; nowhere if it is no JSON object with verdicts.
 
-    The draft goes on or ends behind its brace and behind each value; which argument comes next and
-    which value it has is mostly settled by their first tokens; each verdict is a choice, and behind
-    it the walk through the required arguments goes on or ends.
+    Each verdict is a choice, and behind it the walk through the required arguments goes on or ends.
     """
-    decoder = json.JSONDecoder()
-    forks = [0]
-    at = 1
-    try:
-        while thinking[at : at + 1] == '"':
-            forks.append(at + 1)
-            _, at = decoder.raw_decode(thinking, at)
-            forks.append(at + 1)  # the blank before a value shares its token: text, or literal?
-            if thinking[at + 2 : at + 3] == '"':
-                forks.append(at + 3)
-            _, at = decoder.raw_decode(thinking, at + 2)
-            forks.append(at)
-            at += 2  # ", "
-        _, drafted = decoder.raw_decode(thinking)
-    except ValueError:
+    forks = _draft_forks(thinking, 0)
+    if not forks:
         return []
+    _, drafted = json.JSONDecoder().raw_decode(thinking)
     verdicts = _VERDICT.finditer(thinking, drafted)
     return forks + [place for verdict in verdicts for place in (verdict.start(1), verdict.end())]
+
+
+def _draft_forks(text: str, start: int) -> list[int]:
+    """Where the JSON object at `start` could go another way; nowhere if there is none.
+
+    It goes on or ends behind its brace and behind each value; which argument comes next and which
+    value it has is mostly settled by their first tokens, and a name may end too soon.
+    """
+    decoder = json.JSONDecoder()
+    forks = [start]
+    at = start + 1
+    try:
+        while text[at : at + 1] == '"':
+            forks.append(at + 1)
+            _, at = decoder.raw_decode(text, at)
+            forks.append(at - 1)
+            forks.append(at + 1)  # the blank before a value shares its token: text, or literal?
+            if text[at + 2 : at + 3] == '"':
+                forks.append(at + 3)
+            _, at = decoder.raw_decode(text, at + 2)
+            forks.append(at)
+            at += 2  # ", "
+        decoder.raw_decode(text, start)
+    except ValueError:
+        return []
+    return forks
 
 
 def twin_order(twins: Sequence[str], batch_rows: int, seed: int) -> list[int]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -102,6 +103,7 @@ def test_a_turn_that_thinks_decides_at_each_fork_and_behind_it(
     assert "{" in decode([ids[opens]])
     marks = (
         ('<think>{"', "title"),  # which argument
+        ('{"title', '"'),  # the name ends here
         ('"title":', ' "'),  # text or literal
         (' "', "Review"),  # which value
         ('; start ok"', "}"),  # goes on or ends
@@ -116,6 +118,31 @@ def test_a_turn_that_thinks_decides_at_each_fork_and_behind_it(
         assert decode([ids[at]]).startswith(first)
     plain = build_example(make_row(1, "clarify"), renderer)
     assert plain.deciding == (search, schema, plain.decision)
+
+
+def test_the_arguments_of_a_call_decide_as_their_draft_does(make_row: Any, renderer: Any) -> None:
+    row = make_row(1, "dispatch")
+    arguments = {"title": "Review", "notify": True}
+    call = {"tool_name": "add_reminder", "arguments": arguments}
+    turn = row["messages"][6]
+    turn = {**turn, "content": f"<think>{json.dumps(arguments)}; title ok</think>"}
+    turn["tool_calls"] = [{**turn["tool_calls"][0], "name": "execute_tool", "arguments": call}]
+    example = build_example({**row, "messages": [*row["messages"][:6], turn]}, renderer)
+    ids, decode = list(example.ids), renderer.tokenizer.decode
+    behind = [at for at in example.deciding if "</think>" in decode(ids[example.decision : at])]
+    texts = [decode(ids[example.decision : at]).rpartition('"arguments":')[2] for at in behind[1:]]
+    assert [text.strip() for text in texts] == [
+        "",
+        '{"',
+        '{"title',
+        '{"title":',
+        '{"title": "',
+        '{"title": "Review',
+        '{"title": "Review", "',
+        '{"title": "Review", "notify',
+        '{"title": "Review", "notify":',
+        '{"title": "Review", "notify": true',
+    ]
 
 
 def test_rows_are_padded_on_the_right_without_a_mask(make_rows: Any, renderer: Any) -> None:
