@@ -206,8 +206,12 @@ def planned_rows(config: GenerateConfig) -> int:
 
 
 def practice_for(config: GenerateConfig, splits: Splits) -> Practice:
-    """The made-up tools of a config, worded from the texts of the training tools."""
-    return practice_tools(config.practice_pairs, config.seed, splits.catalog_for("train"))
+    """The made-up tools of a config, worded from the texts of the training tools.
+
+    A tenth more than pairs: a tool whose drawn values cannot be told apart is passed over.
+    """
+    count = config.practice_pairs + config.practice_pairs // 10 + 1
+    return practice_tools(count, config.seed, splits.catalog_for("train"))
 
 
 async def _make_rows(

@@ -30,6 +30,8 @@ _SYLLABLES = (
     " ren sal sor tal tan tor ul val ven vor wen wil yor zan"
 ).split()
 _SWITCHES = "allow include keep notify use skip share show lock hide".split()
+_DESCRIBED = 0.3
+"""Share of the arguments with a description; the names say as much."""
 _ENDINGS = "id code ref number".split()
 
 
@@ -78,7 +80,7 @@ class _Maker:
     def __init__(self, rng: Random, vocabulary: list[str]) -> None:
         self.rng = rng
         self.words = iter(rng.sample(vocabulary, len(vocabulary)))
-        self.humps = rng.choice((0.0, 0.0, 0.0, 0.3, 1.0))
+        self.humps = rng.choice((0.0, 0.0, 0.4, 0.6, 1.0))
         """Share of the names in camel case; messy tools mix both."""
 
     def tool(self) -> tuple[ToolSpec, ToolHint]:
@@ -121,7 +123,8 @@ class _Maker:
         if kind is _switch:
             parts.insert(0, self.rng.choice(_SWITCHES))
         about = " ".join(parts)
-        schema["description"] = self.rng.choice((f"The {about}.", f"{about.capitalize()} to use."))
+        if self.rng.random() < _DESCRIBED:
+            schema["description"] = f"{about.capitalize()} to use."
         return self._name(parts), (schema, values, quoted)
 
     def _name(self, parts: list[str]) -> str:
@@ -246,6 +249,7 @@ _KINDS: tuple[Callable[[_Maker], Field], ...] = (
     _identifier,
     _identifier,
     _person,
+    _email,
     _email,
     _whole,
     _amount,

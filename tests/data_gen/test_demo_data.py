@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from breadcrumbs.config import load
+from breadcrumbs.config import load, read_yaml, resolve
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.generate import GenerateConfig, generate
 from breadcrumbs.data_gen.hints import load_hints
+from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.scenarios import droppable
 from breadcrumbs.data_gen.splits import kinds_seen_in_training, make_splits
 from breadcrumbs.gateway.catalog import load_catalog
@@ -21,6 +22,7 @@ from breadcrumbs.train.batches import decision_message
 
 CATALOG, HINTS = load_catalog(), load_hints()
 CONFIG = load("configs/generate/demo.yaml", GenerateConfig)
+STEPS = read_yaml(resolve("configs/train/demo.yaml"))["steps"]
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +57,9 @@ def test_there_are_enough_rows_tools_and_domains(
 def test_acting_and_asking_are_even_in_training(made: tuple[dict[str, Any], list[Row]]) -> None:
     training = [row for row in made[1] if row.scenario.split == "train"]
     found = Counter(row.scenario.behaviour for row in training)
-    assert len(training) == 640  # 320 steps of two: each is met once
+    assert len(training) == 2 * STEPS  # each is met once
     assert found["dispatch"] == found["clarify"]
-    assert 0.06 <= found["decline"] / len(training) <= 0.10
+    assert 0.04 <= found["decline"] / len(training) <= 0.10
     corrected = sum(row.source == "corrected" for row in training)
     assert 0.12 <= corrected / found["dispatch"] <= 0.16
 
@@ -70,6 +72,9 @@ def test_training_is_spread_over_tools_and_missing_arguments(
         for row in made[1]
         if row.scenario.split == "train" and row.scenario.behaviour == "clarify"
     ]
+    practised = [scenario for scenario in asking if scenario.domain == PRACTICE]
+    assert len({scenario.tool for scenario in practised}) == CONFIG.practice_pairs
+    asking = [scenario for scenario in asking if scenario.domain != PRACTICE]
     by_tool = Counter(scenario.tool for scenario in asking)
     worded = {name for name in by_tool if HINTS[name].composed}
     for group in (worded, by_tool.keys() - worded):
