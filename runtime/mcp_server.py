@@ -187,10 +187,16 @@ class McpFace:
             on_list_tools=self._list,
             on_call_tool=self._call,
         )
-        # What a client sends back with an answer was minted here, for this very call.
-        sealed = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME)
-        server.middleware.append(sealed)
+        # What a client sends back with an answer was minted for this very call, here or by a
+        # gateway with the same keys.
+        server.middleware.append(RequestStateBoundary(self._seal(), default_audience=NAME))
         return server
+
+    def _seal(self) -> RequestStateSecurity:
+        ring = self._gateway.keys
+        if ring is None:
+            return RequestStateSecurity.ephemeral()
+        return RequestStateSecurity(keys=list(ring.keys.values()))
 
     async def _list(
         self, context: Context, params: PaginatedRequestParams | None
@@ -219,14 +225,17 @@ class McpFace:
     def _session(self, context: Context) -> GatewaySession:
         """The conversation of a caller: its MCP session, or without one all that the caller asks.
 
-        Kept under the caller's name too, so that a session id alone opens nothing.
+        Kept under the caller's name too, so that a session id alone opens nothing. Without one it
+        has the same name in every gateway: a call that is sent again may land on another, and
+        must find its row there and not make a second.
         """
         token = get_access_token()
         caller = LOCAL if token is None else token.client_id
         handle = context.request.headers.get("mcp-session-id", "") if context.request else ""
         place = (caller, handle)
         if place not in self._sessions:
-            self._sessions[place] = self._gateway.session(Principal(caller))
+            lasting = f"caller {caller}" if context.request and not handle else None
+            self._sessions[place] = self._gateway.session(Principal(caller), lasting)
         self._sessions.move_to_end(place)
         if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)

@@ -18,9 +18,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitResult, InputRequiredResult
 
 from breadcrumbs.cli import main
 from breadcrumbs.gateway.approvals import ApprovalJournal
@@ -115,20 +117,26 @@ class Served:
         self.url = found[0]
 
     @asynccontextmanager
-    async def client(self, key: str, era: str) -> AsyncIterator[Client]:
+    async def client(
+        self, key: str, era: str, person: ElicitationFnT | None = None
+    ) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {key}"}
         async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
             transport = streamable_http_client(self.url, http_client=http)
-            async with Client(transport, mode=era, cache=None) as client:
+            asked = Client(transport, mode=era, elicitation_callback=person, cache=None)
+            async with asked as client:
                 yield client
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
 @pytest.fixture
 def served(folder: Path) -> Iterator[Served]:
     gateway = Served(folder)
     yield gateway
-    gateway.process.kill()
-    gateway.process.wait()
+    gateway.end()
 
 
 async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
@@ -171,7 +179,7 @@ async def test_over_stdio_a_write_runs_exactly_once_when_a_person_approves_it_G1
         assert (await poll(client, denied))["status"] == "denied"
         assert (await execute(client, "write_down", text="no"))["status"] == "denied"
         assert len(effects(folder)) == 1
-    assert "2 servers" in (folder / "log").read_text()
+    assert "servers: 2" in (folder / "log").read_text()
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -246,8 +254,58 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     finally:
         os.chdir(before)
     yield gateway
-    gateway.process.kill()
-    gateway.process.wait()
+    gateway.end()
+
+
+async def nobody(context: object, params: object) -> ElicitResult:
+    return ElicitResult(action="cancel")
+
+
+@pytest.mark.parametrize("shares_keys", [True, False])
+async def test_a_call_sent_again_may_land_on_another_gateway_G73(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, shares_keys: bool
+) -> None:
+    """Two gateways, one journal: the answer to one's question is taken by the other, once."""
+    if shares_keys:
+        monkeypatch.setenv("BREADCRUMBS_APPROVAL_KEYS", f"first:{'5a' * 32}")
+    one, two = (Served(folder, "--allow-form-approval") for _ in range(2))
+    arguments = {"tool_name": "write_down", "arguments": {"text": "hi"}}
+    yes = {"approve": ElicitResult(action="accept", content={"approve": True})}
+    try:
+        async with (
+            one.client("key-of-ann", "2026-07-28", nobody) as here,
+            two.client("key-of-ann", "2026-07-28", nobody) as there,
+            two.client("key-of-bob", "2026-07-28", nobody) as bob,
+        ):
+            for client in (here, there, bob):
+                await call(client, "get_tool_schema", tool_names=["write_down"])
+            question = await here.session.call_tool(
+                "execute_tool", arguments, allow_input_required=True
+            )
+            assert isinstance(question, InputRequiredResult)
+
+            async def answer(client: Client) -> Any:
+                return await client.session.call_tool(
+                    "execute_tool",
+                    arguments,
+                    input_responses=yes,
+                    request_state=question.request_state,
+                    allow_input_required=True,
+                )
+
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await answer(bob)
+            if not shares_keys:
+                with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                    await answer(there)
+                return
+            for client in (there, here, there):
+                assert json.loads((await answer(client)).content[0].text)["status"] == "done"
+        assert states(folder) == ["done"]
+        assert len(effects(folder)) == 1
+    finally:
+        one.end()
+        two.end()
 
 
 async def start_a_slow_write(folder: Path, client: Client) -> None:
@@ -280,8 +338,7 @@ async def test_a_gateway_that_is_killed_never_runs_its_write_again_G38(
         await until(lambda: len(effects(folder)) == 1)  # the server ended what it had begun
         await asyncio.sleep(1.5)  # time enough for the gateway to look for approved writes
     finally:
-        again.process.kill()
-        again.process.wait()
+        again.end()
     assert (states(folder), len(effects(folder))) == (["executing"], 1)
 
 
