@@ -21,7 +21,7 @@ test: install ## every test, under ten minutes
 audit-trial: install ## the audit on public MCP servers and agent frameworks, two minutes
 	$(BIN)/python -m pytest -m audit_trial tests/eval/test_audit_trial.py
 
-conformance: install ## the public MCP conformance suite against the gateway, half a minute; needs npm
+conformance: install ## the public MCP conformance suite and inspector against the gateway, a minute; needs npm
 	scripts/conformance.sh $(BIN)/breadcrumbs
 
 check: install ## format, lint, types, import layers

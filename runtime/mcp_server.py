@@ -132,7 +132,7 @@ def meta_tools() -> list[Tool]:
                 "tool_name": {"type": "string", "description": "The tool, its schema read before"},
                 "arguments": {"type": "object", "description": "As its schema asks"},
                 "approval_id": {
-                    "type": ["string", "null"],
+                    "anyOf": [{"type": "string"}, {"type": "null"}],
                     "default": None,
                     "description": "Only to ask how a write stands that was held earlier",
                 },
