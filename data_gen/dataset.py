@@ -33,9 +33,10 @@ _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
 _AUTHORS = "No model wrote or judged a row."
-_AUTHORS_WITH_MODEL = """A model wrote the calls of the `corrected`
-rows, which were run and checked like all others; no model judged a row. Its name stands under
-`endpoint` in `manifest.json`; its licence and terms may bind what is trained on these rows."""
+_AUTHORS_WITH_MODEL = """A model, named under
+`endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
+`reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
+That model's licence and terms may bind what is trained on these rows."""
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
 

@@ -99,15 +99,18 @@ class GenerateConfig:
     """Search hits the gateway shows."""
     endpoint: EndpointConfig | None = None
     """A model that takes the scripted staller's place: `corrected_share` is asked of it."""
+    reworded_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of training twins whose requests the endpoint puts into other words."""
 
 
 def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, Any]:
     """Make the data set in `out` unless it is there already; returns its manifest.
 
     Raises:
-        ConfigError: held-out lists do not fit the catalog.
+        ConfigError: held-out lists do not fit the catalog, or the endpoint cannot be asked.
         CatalogError: catalog and hints do not fit each other.
         DataError: `out` holds something else, cannot be written, or too few rows can be made.
+        ModelError: the endpoint gives no usable answer; the same call goes on from there.
     """
     inputs = _inputs(config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
@@ -122,6 +125,8 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
     splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
     if config.endpoint is not None:
         check_endpoint(config.endpoint)  # before the work
+    elif config.reworded_share:
+        raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
     made = asyncio.run(_make_rows(config, splits, hints, progress))
     asked = _ask_endpoint(config, made, splits, hints, out, progress)
     manifest = {
@@ -193,7 +198,7 @@ def config_dict(config: GenerateConfig) -> dict[str, Any]:
     """The config as a manifest holds it; sets made without an endpoint keep their bytes."""
     body = to_dict(config)
     if config.endpoint is None:
-        del body["endpoint"]
+        del body["endpoint"], body["reworded_share"]
     return body
 
 
@@ -273,17 +278,17 @@ def _ask_endpoint(
     out: Path,
     progress: Report,
 ) -> dict[str, Any]:
-    """Put what an endpoint's stalls made among the rows; says how many got how far."""
+    """Put what an endpoint made into the rows' places; says how many got how far."""
     if config.endpoint is None:
         return {}
-    from breadcrumbs.data_gen.teacher import teach
+    from breadcrumbs.data_gen.teacher import Shares, teach
 
     verifier = Verifier(splits.catalog_for("train"), GatewaySettings(max_hits=config.max_hits))
     # Beside the data set, which appears whole or not at all.
     answers = out.with_name(f"{out.name}.answers")
-    share = config.corrected_share
+    shares = Shares(config.corrected_share, config.reworded_share)
     taught = asyncio.run(
-        teach(config.endpoint, made.rows, share, verifier, hints, answers, progress)
+        teach(config.endpoint, made.rows, shares, verifier, hints, answers, progress)
     )
     made.rows[:] = taught.rows
     made.dropped.update(taught.dropped)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from breadcrumbs.call_format import split_thinking
 from breadcrumbs.data_gen.correction import cut_stalls, replayed, sources_before_nudge
@@ -31,6 +31,8 @@ from breadcrumbs.data_gen.episodes import (
 from breadcrumbs.data_gen.grounding import normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
+from breadcrumbs.data_gen.rewording import STEPS as REWORDING_STEPS
+from breadcrumbs.data_gen.rewording import Reworder, twin_places
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.endpoint import Endpoint, EndpointPolicy, open_endpoint
@@ -48,6 +50,7 @@ STEPS = ("asked", "stalled", "dispatched", "grounded", "replayed", "kept")
 """What an episode must get through to become a row, in order."""
 MALFORMED = "malformed_call"
 Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,60 +64,88 @@ class Taught:
     """The yield at each step, tokens and cost."""
 
 
+class Shares(NamedTuple):
+    """How much of the training rows is asked about."""
+
+    corrected: float
+    """Of the dispatch rows: an episode of the endpoint's, for its stalls."""
+    reworded: float
+    """Of the twins: their requests in other words."""
+
+
 async def teach(
     config: EndpointConfig,
     rows: Sequence[Row],
-    share: float,
+    shares: Shares,
     verifier: Verifier,
     hints: Mapping[str, ToolHint],
     answers: Path,
     progress: Report,
 ) -> Taught:
-    """Ask about a share of the training dispatch rows; `answers` holds what was asked before.
+    """Ask about shares of the training rows; `answers` holds what was asked before.
 
-    Rows of made-up tools are not asked about. `verifier` checks against the training catalog.
+    Requests are reworded first, so that stalls answer the request that is kept. Rows of made-up
+    tools are not asked about. `verifier` checks against the training catalog.
 
     Raises:
         ModelError: the endpoint gives no usable answer; what came before is recorded.
         ConfigError: the address or the key cannot be used, or nothing can be recorded.
     """
-    places = asked_places(rows, share)
     async with open_endpoint(config, answers) as endpoint:
+        reworder = Reworder(endpoint, verifier, hints)
+        twins = evenly(twin_places(rows, outside=PRACTICE), shares.reworded)
+        made = await _each(
+            endpoint,
+            [functools.partial(reworder.reworded, [rows[at] for at in places]) for places in twins],
+            progress,
+        )
+        taught = reworder.place(rows, zip(twins, made, strict=True))
         teacher = Teacher(endpoint, verifier, hints)
-
-        def step(done: int) -> None:
-            tokens = endpoint.used.input_tokens + endpoint.used.output_tokens
-            progress(done, len(places), f"{config.model}, {tokens} tokens")
-
-        found = await teacher.corrected([rows[place] for place in places], step)
-        taught = list(rows)
-        for place, row in zip(places, found, strict=True):
+        places = evenly(_dispatch_places(rows), shares.corrected)
+        lessons = [functools.partial(teacher.corrected, taught[place]) for place in places]
+        for place, row in zip(places, await _each(endpoint, lessons, progress), strict=True):
             taught[place] = row
-        steps = {"model": config.model, "steps": teacher.lessons.steps()}
-        return Taught(taught, teacher.lessons.dropped, steps | endpoint.used.to_dict(config))
+        report: dict[str, Any] = {"model": config.model, "steps": _steps(teacher.reached, STEPS)}
+        if shares.reworded:
+            report["reworded"] = _steps(reworder.reached, REWORDING_STEPS)
+        report |= endpoint.used.to_dict(config)
+    return Taught(taught, reworder.dropped + teacher.dropped, report)
 
 
-def asked_places(rows: Sequence[Row], share: float) -> list[int]:
-    """Positions at even distances among the training dispatch rows of real tools."""
-    places = [
+def _steps(reached: Counter[str], names: Sequence[str]) -> dict[str, int]:
+    return {name: reached[name] for name in names}
+
+
+def _dispatch_places(rows: Sequence[Row]) -> list[int]:
+    """Positions of the training dispatch rows of real tools."""
+    return [
         position
         for position, row in enumerate(rows)
         if (row.split, row.behaviour) == ("train", "dispatch") and row.scenario.domain != PRACTICE
     ]
-    return [p for n, p in enumerate(places, 1) if int(n * share) > int((n - 1) * share)]
 
 
-@dataclass(slots=True)
-class Lessons:
-    """What came of asking."""
+def evenly(items: Sequence[Item], share: float) -> list[Item]:
+    """A share of the items, at even distances."""
+    return [item for n, item in enumerate(items, 1) if int(n * share) > int((n - 1) * share)]
 
-    reached: Counter[str] = field(default_factory=Counter)
-    """Episodes by step reached."""
-    dropped: Counter[str] = field(default_factory=Counter)
 
-    def steps(self) -> dict[str, int]:
-        """The yield at each step, every step named."""
-        return {step: self.reached[step] for step in STEPS}
+async def _each(
+    endpoint: Endpoint, jobs: Sequence[Callable[[], Awaitable[Made]]], progress: Report
+) -> list[Made]:
+    """Do all jobs, as many at a time as requests may be under way."""
+    done = 0
+
+    async def one(job: Callable[[], Awaitable[Made]]) -> Made:
+        nonlocal done
+        found = await job()
+        done += 1
+        tokens = endpoint.used.input_tokens + endpoint.used.output_tokens
+        progress(done, len(jobs), f"{endpoint.config.model}, {tokens} tokens")
+        return found
+
+    width = endpoint.config.concurrency
+    return await bounded([functools.partial(one, job) for job in jobs], width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,30 +155,19 @@ class Teacher:
     endpoint: Endpoint
     verifier: Verifier
     hints: Mapping[str, ToolHint]
-    lessons: Lessons = field(default_factory=Lessons)
+    reached: Counter[str] = field(default_factory=Counter)
+    """Episodes by step reached."""
+    dropped: Counter[str] = field(default_factory=Counter)
 
-    async def corrected(self, rows: Sequence[Row], step: Callable[[int], None]) -> list[Row]:
-        """The rows, those that a stall of the endpoint could be made of as `corrected`.
+    async def corrected(self, row: Row) -> Row:
+        """The row made of a stall of the endpoint; the row as it is where that came to nothing.
 
         Raises:
             ModelError: the endpoint gives no usable answer.
         """
-        done = 0
-
-        async def one(row: Row) -> Row:
-            nonlocal done
-            found = await self._lesson(row)
-            done += 1
-            step(done)
-            return found
-
-        width = self.endpoint.config.concurrency
-        return await bounded([functools.partial(one, row) for row in rows], width)
-
-    async def _lesson(self, row: Row) -> Row:
         found = await self._correct(row.scenario)
         if isinstance(found, str):
-            self.lessons.dropped[found] += 1
+            self.dropped[found] += 1
             return row
         episode, meta = found
         return dataclasses.replace(
@@ -155,12 +175,12 @@ class Teacher:
             source="corrected",
             messages=episode.messages,
             tools=episode.tools,
-            meta={**meta, **row_meta(episode, row.scenario)},
+            meta={**row.meta, **meta, **row_meta(episode, row.scenario)},
         )
 
     async def _correct(self, scenario: Scenario) -> tuple[Episode, dict[str, Any]] | str:
         """Stall, nudge, cut, replay, verify; a text says where it ended."""
-        reached, spec = self.lessons.reached, self._spec(scenario)
+        reached, spec = self.reached, self._spec(scenario)
         hint = self.hints[scenario.tool]
         reached["asked"] += 1
         nudged = await self._nudged(scenario)
@@ -292,7 +312,7 @@ def restitched(
     """The conversation without stalls, nudges and prose; decision and report as in other rows."""
     meant = dataclasses.replace(scenario, gold_arguments=dict(called))
     thought = ledger(meant, spec)
-    clean = []
+    clean: list[Message] = []
     for message in cut_stalls(messages):
         if message.role == "assistant":
             decides = any(call.name == "execute_tool" for call in message.tool_calls)

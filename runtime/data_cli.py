@@ -265,8 +265,10 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
 
 def _endpoint_lines(asked: dict[str, Any]) -> Iterator[str]:
     """How many of an endpoint's episodes got how far, and what they took."""
-    steps = ", ".join(f"{step} {number}" for step, number in asked["steps"].items())
-    yield f"  {asked['model']}: {steps}"
+    for what, key in (("stalls", "steps"), ("other words", "reworded")):
+        if key in asked:
+            steps = ", ".join(f"{step} {number}" for step, number in asked[key].items())
+            yield f"  {asked['model']}, {what}: {steps}"
     metered = f"{asked['input_tokens']} tokens in, {asked['output_tokens']} out"
     without = asked["unmetered_answers"]
     gaps = f" ({without} of them without a count)" if without else ""

@@ -153,7 +153,7 @@ class Endpoint:
                     f"{failed}, and asks to wait {failed.wait_s:.0f} s; run the same command then"
                 ) from None
             return failed.wait_s * random.uniform(1.0, 1.1)
-        return min(FIRST_PAUSE_S * 2 ** (number - 1), LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)
+        return min(FIRST_PAUSE_S * 2.0 ** (number - 1), LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)
 
     async def _try(self, body: Mapping[str, Any]) -> dict[str, Any]:
         limit = self.config.timeout_s

@@ -49,6 +49,14 @@ Answer = Callable[[list[Message], Turn], Turn]
 """What is said, given the conversation and the turn the oracle would take."""
 
 
+def other_words(requests: list[str]) -> list[str]:
+    return [f"When you find a moment: {text}" for text in requests]
+
+
+def tells_what_is_missing(requests: list[str]) -> list[str]:
+    return [f"{word} {requests[0]}" for word in ("Listen.", "Hear me.")[: len(requests)]]
+
+
 class StallingModel:
     """Plays a model over HTTP; it knows the oracle's turns, so that each fault is one change."""
 
@@ -57,6 +65,7 @@ class StallingModel:
         self.answer = answer
         self.asked: list[str] = []
         self.keys: set[str | None] = set()
+        self.words: Callable[[list[str]], list[str]] = other_words
         self.refuse_after: int | None = None
         self.hang_after: int | None = None
         self.app = Starlette(
@@ -71,7 +80,12 @@ class StallingModel:
         self.asked.append(body.decode())
         if self.hang_after is not None and len(self.asked) > self.hang_after:
             await asyncio.sleep(60)
-        messages = messages_in(ChatRequest.model_validate_json(body))
+        asked = ChatRequest.model_validate_json(body)
+        messages = messages_in(asked)
+        if asked.tools is None:
+            texts = self.words(json.loads(messages[-1].content)["requests"])
+            said = completion({}, json.dumps({"requests": texts}), "stop", usage=USAGE)
+            return JSONResponse(said)
         user = next(m.content for m in messages if m.role == "user")
         scenario = self.scenarios[user]
         spec = CATALOG.tool(scenario.tool)
@@ -301,7 +315,57 @@ def test_a_wrong_key_is_one_line_and_what_was_finished_is_kept(
     assert not [text for text in texts if KEY in text]
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert any(b"[key]" in file.read_bytes() for file in files)  # it was sent back, and cut out
-    assert "yard: asked 8, stalled 8, dispatched 8" in captured_again.err + captured_again.out
+    assert (
+        "yard, stalls: asked 8, stalled 8, dispatched 8" in captured_again.err + captured_again.out
+    )
+
+
+def test_requests_in_other_words_are_run_and_checked_again(
+    rows: list[Row], serving: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "set"
+    model = StallingModel(rows, recites)
+    config = dataclasses.replace(BASE, corrected_share=0.0, reworded_share=1.0)
+    with serving(model.app) as url:
+        config = dataclasses.replace(config, endpoint=config_for(url).endpoint)
+        manifest = generate(config, out, _silent)
+    steps = manifest["endpoint"]["reworded"]
+    assert steps == dict.fromkeys(steps, 8)
+    assert manifest["endpoint"]["answers"] == 8
+    made = load_rows(out)
+    assert len(made) == len(rows)
+    for row, before in zip(made, rows, strict=True):
+        assert row.scenario.request == f"When you find a moment: {before.scenario.request}"
+        assert row.meta["reworded_from"] == before.scenario.request
+        assert row.messages[1].content == row.scenario.request
+        assert (row.source, row.behaviour) == ("oracle", before.behaviour)
+    assert validate(out, _silent).faults == ()
+    first = {file.name: file.read_bytes() for file in out.iterdir()}
+    shutil.rmtree(out)
+    generate(config, out, _silent)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == first
+
+
+def test_other_words_that_say_what_is_missing_are_dropped(
+    rows: list[Row], serving: Any, tmp_path: Path
+) -> None:
+    model = StallingModel(rows, recites)
+    model.words = tells_what_is_missing
+    with serving(model.app) as url:
+        config = dataclasses.replace(config_for(url), corrected_share=0.0, reworded_share=0.5)
+        manifest = generate(config, tmp_path / "set", _silent)
+    assert manifest["endpoint"]["reworded"] == {
+        "asked": 4, "read": 4, "faithful": 0, "verified": 0, "kept": 0
+    }  # fmt: skip
+    reasons = {"reworded: another argument is said", "reworded: a number was added"}
+    assert manifest["dropped"].keys() <= reasons
+    assert sum(manifest["dropped"].values()) == 4
+    assert load_rows(tmp_path / "set") == rows
+
+
+def test_other_words_need_an_endpoint(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="reworded_share: needs an endpoint"):
+        generate(dataclasses.replace(BASE, reworded_share=0.5), tmp_path / "set", _silent)
 
 
 def tells_the_key(messages: list[Message], right: Turn) -> Turn:
