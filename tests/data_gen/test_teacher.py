@@ -21,12 +21,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from breadcrumbs.cli import main
+from breadcrumbs.config import load
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest
 from breadcrumbs.data_gen.episodes import OraclePolicy
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
 from breadcrumbs.data_gen.validate import validate
 from breadcrumbs.data_gen.verify import effect_difference, replay
-from breadcrumbs.endpoint_config import KEY_VARIABLE, EndpointConfig, Prices
+from breadcrumbs.endpoint_config import KEY_VARIABLE, EndpointConfig, Prices, check_endpoint
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -387,3 +388,11 @@ def test_sets_made_without_an_endpoint_say_nothing_of_one(plain: Path) -> None:
     assert "endpoint" not in manifest
     assert "endpoint" not in manifest["config"]
     assert "No model wrote or judged a row." in (plain / "README.md").read_text()
+
+
+def test_the_shipped_config_asks_for_both() -> None:
+    config = load("configs/generate/endpoint.yaml", GenerateConfig)
+    assert config.endpoint is not None
+    check_endpoint(config.endpoint)
+    assert 0 < config.corrected_share < 1
+    assert 0 < config.reworded_share < 1
