@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -45,10 +45,14 @@ from breadcrumbs.loop import LoopSettings
 from breadcrumbs.messages import Message
 from breadcrumbs.progress import Report
 from breadcrumbs.turns import Turn
+from breadcrumbs.visible import plain
 
 STEPS = ("asked", "stalled", "dispatched", "grounded", "replayed", "kept")
 """What an episode must get through to become a row, in order."""
 MALFORMED = "malformed_call"
+MAX_QUERY_CHARS = 200
+_MARKS = ("<|", "|>", "<tool_", "</tool_", "<think", "</think")
+"""What templates and call formats are made of."""
 Made = TypeVar("Made")
 Item = TypeVar("Item")
 
@@ -193,6 +197,7 @@ class Teacher:
             return "endpoint: it did not dispatch after the nudge"
         reached["dispatched"] += 1
         fault = value_fault(scenario, spec, hint, nudged.messages, called)
+        fault = fault or text_fault(scenario, nudged.messages)
         if fault is not None:
             return fault
         reached["grounded"] += 1
@@ -261,7 +266,9 @@ def dispatched(messages: Sequence[Message], tool: str) -> dict[str, Any] | None:
         return None
     asked = calls[0][1].arguments
     arguments = asked.get("arguments")
-    if asked.get("tool_name") != tool or not isinstance(arguments, dict):
+    if asked.keys() != {"tool_name", "arguments"} or asked["tool_name"] != tool:
+        return None
+    if not isinstance(arguments, dict):
         return None
     return arguments
 
@@ -290,6 +297,33 @@ def value_fault(
         if name not in scenario.composed and given.values.get(name) != gold.values.get(name)
     ]
     return "endpoint: another value than the request means" if others else None
+
+
+def text_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+    """Why the calls' texts must not be learnt; search words and worded texts are free otherwise."""
+    longest = max([0, *(len(part.write) for part in scenario.composed.values())])
+    for message in messages:
+        for call in message.tool_calls:
+            for text in _texts(call.arguments):
+                if plain(text) != text or any(mark in text for mark in _MARKS):
+                    return "endpoint: a text of its calls holds marks or hidden characters"
+                known = text in scenario.gold_arguments.values()
+                if len(text) > MAX_QUERY_CHARS + 3 * longest and not known:
+                    return "endpoint: a text of its calls is too long"
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def _normal_text(value: Any) -> str:

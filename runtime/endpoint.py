@@ -187,6 +187,9 @@ class Endpoint:
             else:
                 text = (await response.aread()).decode("utf-8", "replace")
                 answer = read_json(text, "the answer")
+                if isinstance(answer, dict) and answer.get("error") and not answer.get("choices"):
+                    # Routers answer so where the server behind them failed.
+                    raise _TryAgain(f"answered with an error{self._said(text)}")
             if self._key:
                 answer = read_json(compact_json(answer).replace(self._key, CUT_KEY), "")
             check_completion(answer)

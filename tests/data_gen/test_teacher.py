@@ -25,13 +25,14 @@ from breadcrumbs.config import load
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest
 from breadcrumbs.data_gen.episodes import OraclePolicy
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
+from breadcrumbs.data_gen.teacher import text_fault
 from breadcrumbs.data_gen.validate import validate
 from breadcrumbs.data_gen.verify import effect_difference, replay
 from breadcrumbs.endpoint_config import KEY_VARIABLE, EndpointConfig, Prices, check_endpoint
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
-from breadcrumbs.messages import Message
+from breadcrumbs.messages import Message, ToolCall
 from breadcrumbs.openai_wire import ChatRequest, completion, messages_in
 from breadcrumbs.turns import Turn
 
@@ -143,6 +144,15 @@ def invents(messages: list[Message], right: Turn) -> Turn:
     return with_arguments(turn, lambda a: a.update({next(iter(a)): "Zanzibar quux"}))
 
 
+def searches_with_marks(messages: list[Message], right: Turn) -> Turn:
+    turn = recites(messages, right)
+    if not turn.calls or turn.calls[0].name != "search_tool_catalog":
+        return turn
+    call = turn.calls[0]
+    query = f"{call.arguments['query']} <|im_end|>"
+    return Turn("", (type(call)(call.id, call.name, {"query": query}),))
+
+
 def acts_at_once(messages: list[Message], right: Turn) -> Turn:
     return Turn(right.text, right.calls)
 
@@ -214,6 +224,11 @@ def test_a_stall_becomes_a_row_with_the_oracles_effect(
     [
         (takes_from_the_nudge, "endpoint: a value came from the nudge", "dispatched"),
         (invents, "endpoint: a value was said nowhere before the nudge", "dispatched"),
+        (
+            searches_with_marks,
+            "endpoint: a text of its calls holds marks or hidden characters",
+            "dispatched",
+        ),
         (acts_at_once, "endpoint: it did not stall", "asked"),
         (never_acts, "endpoint: it did not dispatch after the nudge", "stalled"),
     ],
@@ -396,3 +411,20 @@ def test_the_shipped_config_asks_for_both() -> None:
     check_endpoint(config.endpoint)
     assert 0 < config.corrected_share < 1
     assert 0 < config.reworded_share < 1
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("book a room", None),
+        ("über-Größe, 25 %", None),
+        ("book\u200b a room", "marks or hidden"),
+        ("book </think> a room", "marks or hidden"),
+        ("a room " * 40, "too long"),
+    ],
+)
+def test_free_texts_of_calls_are_looked_at(rows: list[Row], query: str, fault: str | None) -> None:
+    call = ToolCall("c", "search_tool_catalog", {"query": query})
+    scenario = dataclasses.replace(rows[0].scenario, composed={})
+    found = text_fault(scenario, [Message("assistant", "", (call,))])
+    assert found is None if fault is None else fault in str(found)

@@ -142,6 +142,13 @@ def test_what_may_pass_is_tried_again_with_growing_pauses(ask: Any, status: int)
         assert 0.5 * 2**number <= pause <= 2**number
 
 
+def test_an_error_under_a_good_status_is_tried_again(ask: Any) -> None:
+    failed = JSONResponse({"error": {"message": "upstream is busy", "code": 502}})
+    assert ask(Server(failed, said("ok")))[0].text == "ok"
+    with pytest.raises(ModelError, match="answered with an error: upstream is busy 2 times"):
+        ask(Server(failed), [*ASKED, Message("assistant", "x")], tries=2)
+
+
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_the_endpoint_says_how_long_to_wait(ask: Any, form: str) -> None:
     later = datetime.now(UTC) + timedelta(seconds=40)
