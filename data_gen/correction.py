@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
-from breadcrumbs.data_gen.grounding import ground
+from breadcrumbs.data_gen.grounding import Source, ground
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
@@ -60,17 +60,29 @@ async def correct(
     nudges = [event for event in nudged.events if isinstance(event, Nudge)]
     if not nudges:
         return "correction: the radar let the stall pass"
-    if not _grounded_before_nudge(scenario, spec, hint, nudged.messages):
+    arguments = scenario.gold_arguments
+    if None in sources_before_nudge(scenario, spec, hint, nudged.messages, arguments).values():
         return "correction: not everything was known before the nudge"
-    left = reissue_ids(cut_stalls(nudged.messages))
+    again = await replayed(scenario, nudged, cut_stalls(nudged.messages), catalog, settings)
+    if isinstance(again, str):
+        return again
+    return Correction(chosen, stall, nudges[0].text, nudged, again)
+
+
+async def replayed(
+    scenario: Scenario,
+    nudged: Episode,
+    clean: Sequence[Message],
+    catalog: Catalog,
+    settings: GatewaySettings,
+) -> Episode | str:
+    """Run what is left after cutting; a text says how it comes out other than the nudged run."""
+    left = reissue_ids(clean)
     again = await replay(scenario, left, catalog, settings)
     if list(again.messages) != left:
         return "correction: the replay says something else"
-    before = dataclasses.replace(nudged, messages=tuple(left))
-    different = effect_difference(before, again)
-    if different:
-        return f"correction: {different}"
-    return Correction(chosen, stall, nudges[0].text, nudged, again)
+    different = effect_difference(dataclasses.replace(nudged, messages=tuple(left)), again)
+    return f"correction: {different}" if different else again
 
 
 def _subject(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> Subject:
@@ -118,15 +130,19 @@ def reissue_ids(messages: Sequence[Message]) -> list[Message]:
     return renamed
 
 
-def _grounded_before_nudge(
-    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
-) -> bool:
+def sources_before_nudge(
+    scenario: Scenario,
+    spec: ToolSpec,
+    hint: ToolHint,
+    messages: Sequence[Message],
+    arguments: Mapping[str, Any],
+) -> dict[str, Source | None]:
+    """Where each argument's value stood before the first nudge; None where it stood nowhere."""
     first = next(i for i, message in enumerate(messages) if message.synthetic)
-    sources = ground(
+    return ground(
         spec,
-        scenario.gold_arguments,
+        arguments,
         messages[:first],
         composed=scenario.composed,
         hints=hint.arguments,
     )
-    return None not in sources.values()

@@ -32,6 +32,11 @@ Source = Literal["oracle", "corrected"]
 _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
+_AUTHORS = "No model wrote or judged a row."
+_AUTHORS_WITH_MODEL = """A model, named under
+`endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
+`reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
+That model's licence and terms may bind what is trained on these rows."""
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
 
@@ -336,6 +341,7 @@ def card(manifest: Mapping[str, Any]) -> str:
     ]
     dropped = manifest.get("dropped", {})
     gone = "; ".join(f"{reason}: {number}" for reason, number in dropped.items()) or "none"
+    authors = _AUTHORS if "endpoint" not in manifest else _AUTHORS_WITH_MODEL
     return f"""---
 license: apache-2.0
 language: [en]
@@ -352,7 +358,7 @@ configs:
 {found["trajectories"]} short conversations in which an assistant searches a tool catalog, reads
 a schema and then does what is right: call the tool, ask for the one value that is missing, or
 say that no such tool exists. Every row was run against a simulated gateway and replayed from
-scratch with equal state and equal approvals. No model wrote or judged a row.
+scratch with equal state and equal approvals. {authors}
 
 Each row has `messages` (arguments as objects), `tools` (the three gateway tools), `behaviour`,
 `twin` (rows that differ in one fact share it and lie next to each other), `source`

@@ -230,6 +230,16 @@ def queue_of(simulated: SimulatedGateway) -> tuple[tuple[str, str, str], ...]:
     )
 
 
+def row_meta(episode: Episode, scenario: Scenario) -> dict[str, Any]:
+    """What a row says about its run, for replays to be compared with."""
+    return {
+        "outcome": episode.outcome,
+        "state_hash": episode.state_hash,
+        "queue": [list(entry) for entry in episode.queue],
+        "seed": scenario.seed,
+    }
+
+
 async def gold_prefix(
     scenario: Scenario, catalog: Catalog, settings: GatewaySettings
 ) -> tuple[list[Message], list[Mapping[str, Any]], GatewaySession]:

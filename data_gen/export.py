@@ -9,8 +9,7 @@ from typing import Any
 
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.files import write_text
-from breadcrumbs.messages import Message
-from breadcrumbs.openai_wire import calls_out
+from breadcrumbs.openai_wire import message_out
 
 
 def export(rows: Sequence[Row], path: Path) -> None:
@@ -26,15 +25,6 @@ def export(rows: Sequence[Row], path: Path) -> None:
 def exported(row: Row) -> dict[str, Any]:
     """The conversation and its tools as a chat completion request holds them."""
     return {
-        "messages": [_message(message) for message in row.messages],
+        "messages": [message_out(message) for message in row.messages],
         "tools": [dict(tool) for tool in row.tools],
     }
-
-
-def _message(message: Message) -> dict[str, Any]:
-    body: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.tool_calls:
-        body["tool_calls"] = calls_out(message.tool_calls)
-    if message.tool_call_id is not None:
-        body["tool_call_id"] = message.tool_call_id
-    return body

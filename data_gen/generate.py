@@ -28,13 +28,14 @@ from breadcrumbs.data_gen.dataset import Row, already_complete, read_manifest, w
 from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.derive import derive
 from breadcrumbs.data_gen.derived_files import derived_files
-from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
+from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
 from breadcrumbs.data_gen.splits import Split, Splits, choose_held_out, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
+from breadcrumbs.endpoint_config import EndpointConfig, check_endpoint
 from breadcrumbs.errors import CatalogError, ConfigError, DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -96,15 +97,20 @@ class GenerateConfig:
     """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
     """Search hits the gateway shows."""
+    endpoint: EndpointConfig | None = None
+    """A model that takes the scripted staller's place: `corrected_share` is asked of it."""
+    reworded_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of training twins whose requests the endpoint puts into other words."""
 
 
 def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, Any]:
     """Make the data set in `out` unless it is there already; returns its manifest.
 
     Raises:
-        ConfigError: held-out lists do not fit the catalog.
+        ConfigError: held-out lists do not fit the catalog, or the endpoint cannot be asked.
         CatalogError: catalog and hints do not fit each other.
         DataError: `out` holds something else, cannot be written, or too few rows can be made.
+        ModelError: the endpoint gives no usable answer; the same call goes on from there.
     """
     inputs = _inputs(config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
@@ -117,15 +123,21 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise CatalogError(f"hints: {faults[0]}{more}")
     splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
+    if config.endpoint is not None:
+        check_endpoint(config.endpoint)  # before the work
+    elif config.reworded_share:
+        raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
     made = asyncio.run(_make_rows(config, splits, hints, progress))
+    asked = _ask_endpoint(config, made, splits, hints, out, progress)
     manifest = {
         "inputs_hash": digest,
         "version": __version__,
-        "config": to_dict(config),
+        "config": config_dict(config),
         "tools": {split: splits.tools(split) for split in _amounts(config)},
         "dropped": dict(sorted(made.dropped.items())),
         **({"missing_rows": dict(made.missing)} if made.missing else {}),
         **({"derived": inputs.derived} if inputs.derived else {}),
+        **({"endpoint": asked} if asked else {}),
     }
     return write_dataset(out, made.rows, manifest, inputs.files)
 
@@ -182,9 +194,21 @@ def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
     return _Inputs(config, derived.catalog, derived.hints, files, report)
 
 
+def config_dict(config: GenerateConfig) -> dict[str, Any]:
+    """The config as a manifest holds it; sets made without an endpoint keep their bytes."""
+    body = to_dict(config)
+    if config.endpoint is None:
+        del body["endpoint"], body["reworded_share"]
+    return body
+
+
 def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
     """SHA-256 of everything that decides the bytes of a data set."""
-    parts = [__version__, json.dumps(to_dict(config), sort_keys=True), repr(sorted(hints.items()))]
+    parts = [
+        __version__,
+        json.dumps(config_dict(config), sort_keys=True),
+        repr(sorted(hints.items())),
+    ]
     parts += [repr(catalog.tool(name)) for name in catalog.names()]
     parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -248,6 +272,31 @@ class _Made:
     rows: list[Row]
     dropped: Counter[str]
     missing: Counter[str]
+
+
+def _ask_endpoint(
+    config: GenerateConfig,
+    made: _Made,
+    splits: Splits,
+    hints: Mapping[str, ToolHint],
+    out: Path,
+    progress: Report,
+) -> dict[str, Any]:
+    """Put what an endpoint made into the rows' places; says how many got how far."""
+    if config.endpoint is None:
+        return {}
+    from breadcrumbs.data_gen.teacher import Shares, teach
+
+    verifier = Verifier(splits.catalog_for("train"), GatewaySettings(max_hits=config.max_hits))
+    # Beside the data set, which appears whole or not at all.
+    answers = out.with_name(f"{out.name}.answers")
+    shares = Shares(config.corrected_share, config.reworded_share)
+    taught = asyncio.run(
+        teach(config.endpoint, made.rows, shares, verifier, hints, answers, progress)
+    )
+    made.rows[:] = taught.rows
+    made.dropped.update(taught.dropped)
+    return taught.report
 
 
 @dataclass(slots=True)
@@ -421,12 +470,7 @@ class _Maker:
         if reason is not None:
             self.dropped[reason] += 1
             return None
-        meta |= {
-            "outcome": episode.outcome,
-            "state_hash": episode.state_hash,
-            "queue": [list(entry) for entry in episode.queue],
-            "seed": scenario.seed,
-        }
+        meta |= row_meta(episode, scenario)
         return Row(scenario.id, scenario, source, episode.messages, episode.tools, meta)
 
     async def _episode(self, scenario: Scenario) -> tuple[Episode, RowSource, dict[str, Any]]:
@@ -445,7 +489,7 @@ class _Maker:
         """Spread corrections evenly over the training dispatch rows."""
         if self.split != "train" or scenario.behaviour != "dispatch":
             return False
-        share = self.config.corrected_share
+        share = self.config.corrected_share if self.config.endpoint is None else 0.0
         self.corrections += 1
         return int(self.corrections * share) > int((self.corrections - 1) * share)
 

@@ -83,7 +83,7 @@ def parse_turn(text: str, form: CallFormat = HERMES, first_id: int = 1) -> Turn:
     has calls, so that ids stay unique in it. A malformed or cut call becomes a problem.
     """
     text = text.split(form.stop_text, 1)[0]
-    thinking, text = _split_thinking(text)
+    thinking, text = split_thinking(text)
     pieces: list[str] = []
     calls: list[ToolCall] = []
     problems: list[str] = []
@@ -158,7 +158,8 @@ def _without_beginning(text: str, marks: tuple[str, ...]) -> str:
     return text
 
 
-def _split_thinking(text: str) -> tuple[str, str]:
+def split_thinking(text: str) -> tuple[str, str]:
+    """The reasoning a text begins with, and what follows it."""
     start = text.lstrip()
     if not start.startswith(THINK_OPENER):
         return "", text
@@ -179,14 +180,16 @@ def _read_call(
     except (ValueError, RecursionError) as error:
         end = text.find(form.closer, start)
         reason = "it was cut off" if end < 0 else f"its JSON is malformed ({_reason(error)})"
-        return _problem(reason, text[start : end if end >= 0 else None]), _behind(text, end, form)
+        return call_problem(reason, text[start : end if end >= 0 else None]), _behind(
+            text, end, form
+        )
     closer = text.find(form.closer, end)
     after = text[end : closer if closer >= 0 else None]
     behind = _behind(text, closer, form)
     if closer < 0:
-        return _problem(f"{form.closer} is missing", text[start:]), behind
+        return call_problem(f"{form.closer} is missing", text[start:]), behind
     if after.strip():
-        return _problem(f"text stands between its JSON and {form.closer}", after), behind
+        return call_problem(f"text stands between its JSON and {form.closer}", after), behind
     return _checked(value), behind
 
 
@@ -196,16 +199,17 @@ def _behind(text: str, closer: int, form: CallFormat) -> int:
 
 def _checked(value: Any) -> tuple[str, dict[str, Any]] | str:
     if not isinstance(value, dict):
-        return _problem("it is not a JSON object", json.dumps(value))
+        return call_problem("it is not a JSON object", json.dumps(value))
     name, arguments = value.get("name"), value.get("arguments", {})
     if not isinstance(name, str) or not name:
-        return _problem('"name" must be the name of a tool', json.dumps(value))
+        return call_problem('"name" must be the name of a tool', json.dumps(value))
     if not isinstance(arguments, dict):
-        return _problem('"arguments" must be a JSON object', json.dumps(value))
+        return call_problem('"arguments" must be a JSON object', json.dumps(value))
     return name, arguments
 
 
-def _problem(reason: str, excerpt: str) -> str:
+def call_problem(reason: str, excerpt: str) -> str:
+    """Why something that looked like a call is none, with the beginning of it."""
     excerpt = " ".join(excerpt.split())
     if len(excerpt) > EXCERPT_CHARS:
         excerpt = excerpt[: EXCERPT_CHARS - 1] + "…"

@@ -257,8 +257,23 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():
         yield f"  missing, {part}: {number}"
+    if "endpoint" in manifest:
+        yield from _endpoint_lines(manifest["endpoint"])
     if "derived" in manifest:
         yield from _derived_lines(manifest["derived"], folder)
+
+
+def _endpoint_lines(asked: dict[str, Any]) -> Iterator[str]:
+    """How many of an endpoint's episodes got how far, and what they took."""
+    for what, key in (("stalls", "steps"), ("other words", "reworded")):
+        if key in asked:
+            steps = ", ".join(f"{step} {number}" for step, number in asked[key].items())
+            yield f"  {asked['model']}, {what}: {steps}"
+    metered = f"{asked['input_tokens']} tokens in, {asked['output_tokens']} out"
+    without = asked["unmetered_answers"]
+    gaps = f" ({without} of them without a count)" if without else ""
+    cost = f", cost {asked['cost']:.4f}" if "cost" in asked else ""
+    yield f"  {asked['model']}: {asked['answers']} answers{gaps}, {metered}{cost}"
 
 
 def _derived_lines(derived: dict[str, Any], folder: Path) -> Iterator[str]:

@@ -101,6 +101,16 @@ def tools_in(request: ChatRequest) -> list[Mapping[str, Any]]:
     return [] if request.tool_choice == "none" else list(request.tools or ())
 
 
+def message_out(message: Message) -> dict[str, Any]:
+    """A message as a request holds it."""
+    body: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        body["tool_calls"] = calls_out(message.tool_calls)
+    if message.tool_call_id is not None:
+        body["tool_call_id"] = message.tool_call_id
+    return body
+
+
 def calls_out(calls: Sequence[ToolCall], *, indexed: bool = False) -> list[dict[str, Any]]:
     """Tool calls as clients read them; `indexed` as a stream's delta holds them."""
     return [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +85,28 @@ def chatml_tokenizer() -> Any:
 def tiny_model_folder(chatml_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The random Llama in float32."""
     return build_model(chatml_tokenizer, tmp_path_factory.mktemp("model"), "float32")
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """An ASGI app on this machine's loopback, in a thread of its own; yields its address."""
+    import uvicorn
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    settings = uvicorn.Config(
+        app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
+@pytest.fixture(name="serving", scope="session")
+def serving_fixture() -> Any:
+    return serving
