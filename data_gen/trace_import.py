@@ -68,6 +68,9 @@ NOT_DISCLOSED = "protocol: the tool that was called is not the one that was disc
 OTHER_LAYER = "protocol: other calls than search, schema, execution, or answers of other layers"
 NOT_DONE = "protocol: the call did not succeed"
 ASKED_OTHERWISE = "question: it asks for something else than the one value that is missing"
+NO_SYSTEM = "format: no system prompt in front"
+UNGROUNDED = "grounding: a value has no source"
+"""As `verify.grounding_fault` words it."""
 DUPLICATE = "duplicate"
 _NAME = re.compile(r"[\w.:/-]{1,128}")
 
@@ -84,6 +87,8 @@ class Imported:
     """Places by reason: what is no run, and runs that cannot be judged."""
     stalls: Counter[str] = field(default_factory=Counter)
     """By kind, in all runs that were judged."""
+    reckless: int = 0
+    """Calls at once that passed a value that stands nowhere: the twin of a stall."""
     endings: Counter[str] = field(default_factory=Counter)
     """Rows by what they show: `at_once`, `corrected`, `question`."""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -99,6 +104,7 @@ class Imported:
             "refused_at": dict(sorted(self.refused.items())),
             "requests": self.requests,
             "stalls": dict(sorted(self.stalls.items())),
+            "called_with_a_value_from_nowhere": self.reckless,
             "corrected": self.endings["corrected"],
             "kept_as_they_were": {
                 "dispatched_at_once": self.endings["at_once"],
@@ -178,6 +184,7 @@ def _take(imported: Imported, run: Recorded, seen: set[str], radar: Radar) -> No
             row = DUPLICATE
         if isinstance(row, str):
             imported.dropped[row] += 1
+            imported.reckless += row == UNGROUNDED and found.ending == "at_once"
             continue
         seen.add(duplicate_key(row.scenario))
         imported.endings[found.ending] += 1
@@ -223,7 +230,9 @@ def _row(
 
 
 def _shape_fault(messages: Sequence[Message]) -> str | None:
-    """Whether each call is a meta-tool's, answered once and in its own layer."""
+    """Whether a system prompt stands in front, and each call is answered in its own layer."""
+    if messages[0].role != "system":
+        return NO_SYSTEM
     answers = {m.tool_call_id: json_object(m.content) for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:
@@ -298,7 +307,7 @@ def _scenario(row_id: str, found: Candidate, spec: ToolSpec) -> Scenario:
         tool=spec.name,
         behaviour=behaviour,
         request=next(m.content for m in found.messages if m.role == "user"),
-        system_prompt=found.messages[0].content if found.messages[0].role == "system" else "",
+        system_prompt=found.messages[0].content,
         now="",
         seed=0,
         search_query=_query(found.messages),

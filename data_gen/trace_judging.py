@@ -49,6 +49,7 @@ UNFINISHED = "the record ends at the schema"
 NEVER_CALLED = "stalled, and no call followed"
 SAID_MORE = "stalled, and the user's answer says more than to go on"
 TEXT_ONLY = "neither called nor stalled, and no call followed"
+TALKED_ON = "user and assistant talked on between schema and call, not only of leave"
 SPEAKS_OF_IT = "what follows the nudge speaks of it, or repeats the stall"
 _YES = frozenset("yes yeah yep sure ok okay go proceed continue confirm confirmed do run".split())
 _LEAVE = _YES | frozenset(
@@ -174,29 +175,32 @@ def _well_shaped(content: str) -> bool:
 
 
 def requests(messages: Sequence[Message]) -> list[list[Message]]:
-    """A run's requests; each begins with the system prompt, if any, and the user's wish."""
+    """A run's requests; each begins with the system prompt, if any, and the user's wish.
+
+    A user turn that answers a text about an open schema wishes nothing new: the request goes on.
+    """
     system = [message for message in messages[:1] if message.role == "system"]
-    starts = [
-        place
-        for place, message in enumerate(messages)
-        if message.role == "user" and not _goes_on(messages, place)
-    ]
-    return [[*system, *messages[a:b]] for a, b in pairwise([*starts, len(messages)])]
-
-
-def _goes_on(messages: Sequence[Message], place: int) -> bool:
-    """Whether a user turn answers a text about an open schema, rather than wishing anew."""
-    if place == 0 or messages[place - 1].role != "assistant" or messages[place - 1].tool_calls:
-        return False
+    starts: list[int] = []
     open_schema = False
-    for message in messages[:place]:
+    for place, message in enumerate(messages):
         payload = json_object(message.content) if message.role == "tool" else {}
         if payload.get("layer") == "2_schema_disclosure":
             open_schema = bool(payload["disclosed"])
         elif payload.get("layer") == "3_execution" and payload["status"] not in NOT_EXECUTED:
             open_schema = False
-    following = next((m.tool_calls[0].name for m in messages[place:] if m.tool_calls), "")
-    return open_schema and following in ("execute_tool", "")
+        elif message.role == "user" and not (open_schema and _leads_to_call(messages, place)):
+            open_schema = False
+            starts.append(place)
+    return [[*system, *messages[a:b]] for a, b in pairwise([*starts, len(messages)])]
+
+
+def _leads_to_call(messages: Sequence[Message], place: int) -> bool:
+    """Whether a user turn follows a text, and the next call, if any, is an execution."""
+    before = messages[place - 1]
+    if before.role != "assistant" or before.tool_calls:
+        return False
+    following = (message.tool_calls[0].name for message in messages[place:] if message.tool_calls)
+    return next(following, "execute_tool") == "execute_tool"
 
 
 def judge(messages: Sequence[Message], radar: Radar) -> Judged:
@@ -251,7 +255,8 @@ def candidate(judged: Judged) -> Candidate | str:
     if not messages[decision].tool_calls:
         left = reissue_ids(messages[: decision + 1])
         return Candidate("question", tuple(left), call)
-    return Candidate("at_once", tuple(reissue_ids(messages)), call)
+    left = reissue_ids(messages)
+    return Candidate("at_once", tuple(left), call) if _one_wish(left) else TALKED_ON
 
 
 def _decision(messages: Sequence[Message]) -> int | None:
@@ -274,4 +279,11 @@ def _corrected(judged: Judged, call: ToolCall) -> Candidate | str:
         stall and stall in m.content for stall in stalls for m in left
     ):
         return SPEAKS_OF_IT
+    if not _one_wish(left):
+        return TALKED_ON
     return Candidate("corrected", tuple(left), call)
+
+
+def _one_wish(messages: Sequence[Message]) -> bool:
+    """Whether the user speaks once: else the turn behind the schema may be a text still."""
+    return sum(message.role == "user" for message in messages) == 1

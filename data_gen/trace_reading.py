@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ _OLD_EVENTS = frozenset(
     f"gen_ai.{name}"
     for name in ("system.message", "user.message", "assistant.message", "tool.message", "choice")
 )
+_INT64 = re.compile(r"-?[0-9]{1,19}")
+"""OTLP JSON writes whole numbers as text."""
 NOT_JSON = "not JSON"
 NO_RUN = "neither chat messages nor a span or event with attributes"
 NO_MESSAGES = "a span or event without gen_ai.input.messages"
@@ -212,9 +215,7 @@ def _value(typed: Any) -> Any:
         if kind == "arrayValue":
             return [_value(item) for item in values]
         return {str(item.get("key")): _value(item.get("value")) for item in values}
-    if kind == "intValue" and isinstance(value, str) and value.lstrip("-").isdecimal():
-        return int(value) if len(value) < 20 else value
-    return value
+    return int(value) if kind == "intValue" and _INT64.fullmatch(str(value)) else value
 
 
 def _request(attributes: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -275,6 +275,8 @@ def _import_lines(found: dict[str, Any], out: Path) -> Iterator[str]:
         yield f"  refused, {reason}: {number} (first: {found['refused_at'][reason][0]})"
     for kind, number in found["stalls"].items():
         yield f"  stall, {kind}: {number}"
+    reckless = found["called_with_a_value_from_nowhere"]
+    yield f"  called at once with a value that stands nowhere: {reckless}"
     for reason, number in found["dropped"].items():
         yield f"  dropped, {reason}: {number}"
     yield (

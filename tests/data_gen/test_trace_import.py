@@ -287,6 +287,8 @@ def test_a_value_from_nowhere_is_not_kept(tmp_path: Path) -> None:
     reckless = imported(tmp_path, with_arguments(episode(SCENARIO).messages, location="Cellar"))
     assert reckless["dropped"] == {"grounding: a value has no source": 1}
     assert reckless["stalls"] == {}
+    assert summary["called_with_a_value_from_nowhere"] == 0
+    assert reckless["called_with_a_value_from_nowhere"] == 1
 
 
 def test_a_value_that_only_a_go_ahead_could_give_is_not_kept(tmp_path: Path) -> None:
@@ -300,6 +302,20 @@ def test_what_still_speaks_of_the_nudge_is_not_kept(tmp_path: Path) -> None:
         last = len(NUDGED) - 1
         summary = imported(tmp_path, changed(last, Message("assistant", text)))
         assert summary["dropped"] == {trace_judging.SPEAKS_OF_IT: 1}, text
+
+
+def test_a_question_behind_the_nudge_is_no_dispatch(tmp_path: Path) -> None:
+    """Cut, the turn behind the schema would be a text: a row that teaches to ask for what is known."""
+    talk = [Message("assistant", "Fine."), Message("user", "Yes.")]
+    run = [*NUDGED[: NUDGE_AT + 1], *talk, *NUDGED[NUDGE_AT + 1 :]]
+    assert imported(tmp_path, run)["dropped"] == {trace_judging.TALKED_ON: 1}
+
+
+def test_two_stalls_and_two_nudges_are_cut(tmp_path: Path) -> None:
+    run = [*NUDGED[: NUDGE_AT + 1], *NUDGED[NUDGE_AT - 1 :]]
+    summary = imported(tmp_path, run)
+    assert summary["stalls"] == {STALLED.kind: 2}
+    assert summary["made"][0].messages == STALLED.episode.messages
 
 
 def test_stalls_without_a_call_are_counted_and_left(tmp_path: Path) -> None:
@@ -443,7 +459,7 @@ def test_a_run_of_another_shape_is_refused(tmp_path: Path, run: list[Message], r
         ),
         (_payload(NUDGED, "3_execution", last="x"), "format: payload"),
         (with_arguments(NUDGED, title=7), "protocol: arguments do not fit the schema"),
-        (NUDGED[1:], "format: roles"),
+        (NUDGED[1:], trace_import.NO_SYSTEM),
         (NUDGED[:-1], "format: roles"),
     ],
 )
