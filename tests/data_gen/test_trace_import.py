@@ -346,6 +346,26 @@ def test_a_clean_dispatch_and_a_right_question_are_kept_as_they_were(tmp_path: P
     assert question.scenario.withheld == {"start": SCENARIO.gold_arguments["start"]}
 
 
+@pytest.mark.parametrize(
+    "question", ["I am here to help.", "What start time and what location should it have?"]
+)
+def test_a_question_for_something_else_is_no_row(tmp_path: Path, question: str) -> None:
+    asking = list(episode(clarify(BLUEPRINT)).messages)
+    start = str(SCENARIO.gold_arguments["start"])
+    called = [m for m in episode(SCENARIO).messages if m.role != "user"][5:]
+    run = [*asking[:-1], Message("assistant", question), Message("user", start), *called]
+    summary = imported(tmp_path, run)
+    assert summary["dropped"] == {trace_import.ASKED_OTHERWISE: 1}
+
+
+def test_a_new_wish_behind_a_stall_is_a_request_of_its_own(tmp_path: Path) -> None:
+    clean = list(episode(SCENARIO).messages)
+    summary = imported(tmp_path, [*NUDGED[:NUDGE_AT], *clean[1:]])
+    assert summary["requests"] == 2
+    assert summary["dropped"] == {trace_judging.NEVER_CALLED: 1}
+    assert summary["kept_as_they_were"]["dispatched_at_once"] == 1
+
+
 def test_a_question_for_what_was_said_is_no_row(tmp_path: Path) -> None:
     """The same run, the value in the request: then asking was a stall, and the answer new."""
     asking = episode(clarify(BLUEPRINT)).messages
@@ -449,9 +469,34 @@ def test_a_run_of_another_shape_is_refused(tmp_path: Path, run: list[Message], r
     assert summary["rows"] == 0
 
 
+def _renamed(messages: Sequence[Message], name: str) -> list[Message]:
+    """The run, its tool under another name."""
+    made = []
+    for message in messages:
+        calls = [
+            dataclasses.replace(
+                c, arguments=json.loads(json.dumps(c.arguments).replace(TOOL, name))
+            )
+            for c in message.tool_calls
+        ]
+        content = message.content.replace(TOOL, name)
+        made.append(dataclasses.replace(message, content=content, tool_calls=tuple(calls)))
+    return made
+
+
+def _disclosed(**changes: Any) -> list[Message]:
+    """The run, the schema that was disclosed having other keywords too."""
+    message = next(m for m in NUDGED if "2_schema_disclosure" in m.content)
+    (tool,) = json.loads(message.content)["disclosed"]
+    other = tool | {"inputSchema": tool["inputSchema"] | changes}
+    return _payload(NUDGED, "2_schema_disclosure", disclosed=[other])
+
+
 @pytest.mark.parametrize(
     ("run", "reason"),
     [
+        (_renamed(NUDGED, "call me now"), trace_import.ODD_NAME),
+        (_disclosed(patternProperties={"(?=a)a": {}}), trace_import.ODD_SCHEMA),
         (_payload(NUDGED, "3_execution", status="failed"), trace_import.NOT_DONE),
         (
             _payload(NUDGED, "1_catalog", matches=[]),
