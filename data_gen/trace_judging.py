@@ -37,10 +37,7 @@ from breadcrumbs.radar import NOT_EXECUTED, Radar, Stall, StallKind, situation_o
 
 META = tuple(str(tool["function"]["name"]) for tool in META_TOOLS)
 NO_CALLS = "no tool is called in it"
-PLAIN_TOOLS = (
-    "its tools are called directly: without search_tool_catalog, get_tool_schema and execute_tool"
-    " no schema is disclosed, so no turn can be judged"
-)
+PLAIN_TOOLS = "its tools are called directly: no schema is disclosed, so no turn can be judged"
 UNPAIRED = "a tool's answer names no call of the turn before it"
 BAD_ARGUMENTS = "a call's arguments are not safe JSON"
 BAD_PAYLOAD = "a tool's answer has a layer of the gateway, but not its shape"
