@@ -349,7 +349,7 @@ def _asks_for_missing(found: Candidate, scenario: Scenario, spec: ToolSpec) -> b
 def _offered(tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[Mapping[str, Any], ...], str]:
     """The tools of a row, and whose words they are: recorded ones where they say all."""
     functions = [tool["function"] for tool in tools if isinstance(tool.get("function"), dict)]
-    whole = {f.get("name") for f in functions if isinstance(f.get("parameters"), dict)}
-    if len(functions) == len(tools) and whole >= set(META):
+    whole = [f.get("name") for f in functions if isinstance(f.get("parameters"), dict)]
+    if len(functions) == len(tools) and all(name in whole for name in META):
         return tuple(tools), "recorded"
     return META_TOOLS, "not recorded; the gateway's own stand here"

@@ -380,6 +380,17 @@ def test_a_question_for_what_was_said_is_no_row(tmp_path: Path) -> None:
     assert summary["dropped"] == {trace_judging.SAID_MORE: 1}
 
 
+def test_definitions_that_say_too_little_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    names = [{"type": "function", "function": {"name": t["function"]["name"]}} for t in META_TOOLS]
+    odd = [*META_TOOLS, {"type": "function", "function": {"name": {}, "parameters": {}}}]
+    for tools, whose in ((names, "not recorded"), ([{"a": 1}], "not recorded"), (odd, "recorded")):
+        path.write_text(json.dumps(chat(NUDGED, tools)))
+        (row,) = import_reading(read_runs(path), silent).rows
+        assert row.meta["tools"].startswith(whose)
+        assert list(row.tools) == (odd if whose == "recorded" else list(META_TOOLS))
+
+
 def test_each_request_of_a_run_stands_alone(tmp_path: Path) -> None:
     clean = list(episode(SCENARIO).messages)
     other = with_arguments(clean[2:], location="Hall Seven")
