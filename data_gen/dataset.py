@@ -28,7 +28,8 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 CARD = "README.md"
 AXES = ("behaviour", "split", "source", "domain", "tool")
-Source = Literal["oracle", "corrected"]
+Source = Literal["oracle", "corrected", "imported"]
+"""`imported` rows were recorded elsewhere; there is no world to replay them in."""
 _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
@@ -166,7 +167,16 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
 
 
 def gateway_settings(manifest: Mapping[str, Any]) -> GatewaySettings:
-    """The gateway that made a data set: as many search hits as a model trained on it knows."""
+    """The gateway that made a data set: as many search hits as a model trained on it knows.
+
+    Raises:
+        DataError: no gateway of ours made it.
+    """
+    if "imported" in manifest:
+        raise DataError(
+            "rows imported from recorded runs have no world to be run in; they can be looked at,"
+            " exported and trained on; validate and evaluate on a generated data set"
+        )
     return GatewaySettings(max_hits=int(manifest["config"]["max_hits"]))
 
 
@@ -341,6 +351,8 @@ def card(manifest: Mapping[str, Any]) -> str:
     ]
     dropped = manifest.get("dropped", {})
     gone = "; ".join(f"{reason}: {number}" for reason, number in dropped.items()) or "none"
+    if "imported" in manifest:
+        return _imported_card(found["trajectories"], configs, lines, gone)
     authors = _AUTHORS if "endpoint" not in manifest else _AUTHORS_WITH_MODEL
     return f"""---
 license: apache-2.0
@@ -374,4 +386,33 @@ even as search hits. Rows dropped while making the set, by reason: {gone}.
 
 English only, one request per conversation, values said almost verbatim: a model trained on
 these rows learns when to act, not how people really talk. All names and addresses are invented.
+"""
+
+
+def _imported_card(rows: int, configs: str, lines: Sequence[str], gone: str) -> str:
+    return f"""---
+task_categories: [text-generation]
+tags: [tool-use]
+configs:
+  - config_name: default
+    data_files:
+{configs}
+---
+
+# Recorded tool-gateway runs: act or ask
+
+{rows} requests out of runs that were recorded elsewhere. Format, protocol and the source of every
+argument were checked. **No row was replayed**: there is no world to run a recorded tool in again.
+No model wrote or judged a row. `meta.ending` says what a row shows: `at_once` is as it was
+recorded, from `corrected` rows a stall and the nudge behind it were cut out, `question` rows end
+with the question for the one value that was missing.
+
+| axis | value | rows |
+| --- | --- | --- |
+{chr(10).join(lines)}
+
+Requests that are no row, by reason: {gone}.
+
+What people wrote stands here as it was recorded: it may be personal, and nobody has given it a
+licence. All rows lie in `train`; nothing is held out.
 """

@@ -35,6 +35,7 @@ from breadcrumbs.data_gen.verify import Verifier, duplicate_key, effect_differen
 from breadcrumbs.errors import BreadcrumbsError, DataError
 from breadcrumbs.events import Done
 from breadcrumbs.gateway.catalog import load_catalog
+from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.progress import Report
 
 _BROKEN = (BreadcrumbsError, AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -76,11 +77,12 @@ def validate(folder: Path, progress: Report) -> Validation:
     """Check a complete data set; reads it all and runs every row once.
 
     Raises:
-        DataError: there is no complete data set.
+        DataError: there is no complete data set, or it was imported and cannot be run.
         ConfigError: the manifest's config cannot be read.
         CatalogError: the catalog or the hints it was made from cannot be read.
     """
     manifest = read_manifest(folder)
+    settings = gateway_settings(manifest)
     config = parse(manifest["config"], GenerateConfig, f"{folder / MANIFEST}: config")
     catalog, hints = load_catalog(config.catalogs or None), load_hints(config.hints or None)
     splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
@@ -89,7 +91,7 @@ def validate(folder: Path, progress: Report) -> Validation:
         reason = "inputs: made by another version, catalog or hints than those here"
         faults.append(Fault(reason, MANIFEST))
     practice = practice_for(config, splits)
-    checker = _Checker(folder, manifest, splits, hints, practice, progress)
+    checker = _Checker(folder, manifest, settings, splits, hints, practice, progress)
     asyncio.run(checker.check())
     faults += checker.faults
     if manifest["counts"] != counts_of_records(checker.columns):
@@ -115,6 +117,7 @@ class _Checker:
 
     folder: Path
     manifest: Mapping[str, Any]
+    settings: GatewaySettings
     splits: Splits
     hints: Mapping[str, ToolHint]
     practice: Practice
@@ -129,10 +132,9 @@ class _Checker:
 
     async def check(self) -> None:
         done = 0
-        settings = gateway_settings(self.manifest)
-        made_up = Verifier(self.practice.catalog, settings)
+        made_up = Verifier(self.practice.catalog, self.settings)
         for split in SPLITS:
-            known = Verifier(self.splits.catalog_for(split), settings)
+            known = Verifier(self.splits.catalog_for(split), self.settings)
             records = self._records(split)
             total = max(self.manifest["counts"]["trajectories"], done + len(records))
             for number, record in enumerate(records):

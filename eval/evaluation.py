@@ -78,6 +78,7 @@ class Evaluation:
     def prepare(cls, config: EvalConfig, report: Report) -> Evaluation:
         """Read data, catalog and hints; nothing is generated yet."""
         manifest = read_manifest(config.data)
+        max_hits = gateway_settings(manifest).max_hits
         made = manifest["config"]
         splits: list[HeldOut] = list(config.splits)
         if config.episodes.count and "held_out_tools" not in splits:
@@ -88,7 +89,7 @@ class Evaluation:
             load_catalog(made.get("catalogs") or None),
             load_hints(made.get("hints") or None),
             {split: load_scenarios(config.data, split) for split in splits},
-            gateway_settings(manifest).max_hits,
+            max_hits,
             fingerprint([manifest["files"]]),
             {system: model_identity(config, system) for system in config.models},
         )

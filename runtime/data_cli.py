@@ -1,7 +1,7 @@
-"""`breadcrumbs data`: look at a data set, count it, compare, check and export it.
+"""`breadcrumbs data`: look at a data set, count it, compare, check and export it, import runs.
 
-Nothing here writes into a data set. What is read from one is shown with hidden characters
-written out, since a set may come from anywhere.
+Nothing here writes into a data set; `import` makes a new one. What is read from one is shown with
+hidden characters written out, since a set may come from anywhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ behaviour_option = click.option(
 
 @click.group()
 def data() -> None:
-    """Look at a data set, count it, compare, check and export it."""
+    """Look at a data set, count it, compare, check and export it; make one of recorded runs."""
 
 
 @data.command("show")
@@ -241,6 +241,54 @@ def export_command(folder: Path, out: Path, split: Split | None) -> None:
     click.echo(f"{len(rows)} rows written to {out}")
 
 
+@data.command("import")
+@click.argument("source", type=FILE)
+@click.option("--out", type=FOLDER, required=True, help="Folder for the data set.")
+@as_json_option
+def import_command(source: Path, out: Path, as_json: bool) -> None:
+    """Make a data set of recorded runs: real stalls, corrected. Exit 1 where no row is left.
+
+    SOURCE holds OpenAI chat messages as JSON lines, or OpenTelemetry GenAI spans or events (JSON or
+    JSON lines). Runs through search_tool_catalog, get_tool_schema and execute_tool count; others
+    are refused. Rows are checked for format, protocol and grounding, but cannot be replayed.
+    """
+    from breadcrumbs.data_gen.trace_import import import_traces
+    from breadcrumbs.progress import live
+
+    with live("import", _console(stderr=True)) as report:
+        found = import_traces(source, out, report)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for line in _import_lines(found, out):
+            click.echo(visible(line))
+    if not found["rows"]:
+        sys.exit(FINDINGS)
+
+
+def _import_lines(found: dict[str, Any], out: Path) -> Iterator[str]:
+    kept = found["kept_as_they_were"]
+    yield f"{found['runs']} runs read, {found['requests']} requests in those that can be judged"
+    if found["parts_of_longer_runs"]:
+        yield f"  parts of longer runs, passed over: {found['parts_of_longer_runs']}"
+    for reason, number in found["refused"].items():
+        yield f"  refused, {reason}: {number} (first: {found['refused_at'][reason][0]})"
+    for kind, number in found["stalls"].items():
+        yield f"  stall, {kind}: {number}"
+    reckless = found["called_with_a_value_from_nowhere"]
+    yield f"  called at once with a value that stands nowhere: {reckless}"
+    for reason, number in found["dropped"].items():
+        yield f"  dropped, {reason}: {number}"
+    yield (
+        f"  rows: {found['corrected']} corrected, {kept['dispatched_at_once']} dispatched at once,"
+        f" {kept['asked_for_a_missing_value']} asked for a missing value"
+    )
+    if found["rows"]:
+        yield f"{found['rows']} rows in {out}; not replayed: there is no world to run them in"
+    else:
+        yield "no row is left; nothing was written"
+
+
 def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> None:
     """What a manifest says a data set holds."""
     for line in _count_lines(manifest, folder):
@@ -249,7 +297,8 @@ def print_counts(console: Console, manifest: dict[str, Any], folder: Path) -> No
 
 def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     counts = manifest["counts"]
-    yield f"{counts['trajectories']} verified trajectories in {folder}"
+    how = "imported, never replayed" if "imported" in manifest else "verified"
+    yield f"{counts['trajectories']} {how} trajectories in {folder}"
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
         yield f"  {axis}: {parts}"
