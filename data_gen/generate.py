@@ -234,7 +234,7 @@ def practice_for(config: GenerateConfig, splits: Splits) -> Practice:
 
     A tenth more than pairs: a tool whose drawn values cannot be told apart is passed over.
     """
-    count = config.practice_pairs + config.practice_pairs // 10 + 1
+    count = config.practice_pairs + config.practice_pairs // 10 + bool(config.practice_pairs)
     return practice_tools(count, config.seed, splits.catalog_for("train"))
 
 

@@ -79,7 +79,9 @@ class _Maker:
 
     def __init__(self, rng: Random, vocabulary: list[str]) -> None:
         self.rng = rng
-        self.words = iter(rng.sample(vocabulary, len(vocabulary)))
+        drawn = rng.sample(vocabulary, len(vocabulary))
+        # A few short tools hold few words: coined ones follow, without end.
+        self.words = itertools.chain(drawn, iter(self.coined, None))
         self.humps = rng.choice((0.0, 0.0, 0.4, 0.6, 1.0))
         """Share of the names in camel case; messy tools mix both."""
 

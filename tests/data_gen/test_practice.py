@@ -66,6 +66,12 @@ def test_the_same_seed_makes_the_same_tools(known: Catalog) -> None:
     assert not set(one.catalog.tools) & set(other.catalog.tools)
 
 
+def test_few_known_words_are_enough() -> None:
+    made = practice_tools(20, 1, Catalog({}))
+    assert check_hints(made.hints, made.catalog) == []
+    assert len(made.catalog.tools) == 20
+
+
 def test_no_word_comes_from_a_held_out_tool(known: Catalog) -> None:
     """ "parvo" stands in the held-out domain alone; with all tools it is soon drawn."""
 
