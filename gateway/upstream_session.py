@@ -21,6 +21,8 @@ from mcp.types import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    CallToolRequest,
+    CallToolRequestParams,
     CallToolResult,
     RequestParamsMeta,
     ToolListChangedNotification,
@@ -113,6 +115,9 @@ class Upstream:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool once.
 
+        The request is sent by hand: the SDK's own `call_tool` calls again when a server asks for
+        input, and matches answers against the server's patterns without a bound.
+
         Raises:
             ToolFailure: it was not called, or the server says that it did not begin.
             OutcomeUnknown: no answer, or one that cannot be read; the tool may have acted.
@@ -126,7 +131,14 @@ class Upstream:
         meta = None if key is None else cast(RequestParamsMeta, {KEY_META: key})
         try:
             async with asyncio.timeout(self.limits.call_s):
-                return await client.call_tool(tool, dict(arguments), meta=meta)
+                answer = await client.session.send_request(
+                    CallToolRequest(
+                        params=CallToolRequestParams(
+                            name=tool, arguments=dict(arguments), _meta=meta
+                        )
+                    ),
+                    CallToolResult,
+                )
         except TimeoutError as error:
             self.on_change()  # a server that does not even list its tools is let go
             raise OutcomeUnknown(
@@ -138,6 +150,9 @@ class Upstream:
                 raise ToolFailure(f"{reason}; it was not run") from error
             self.on_change()
             raise OutcomeUnknown(reason) from error
+        if answer.result_type == "input_required":
+            raise OutcomeUnknown(f"{self.named()} asks back, which nobody answers")
+        return answer
 
     async def close(self) -> None:
         """End the session, and the process if it is one."""

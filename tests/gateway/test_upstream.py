@@ -104,6 +104,25 @@ async def test_reads_run_and_writes_wait_for_the_journal_G1_G2(tmp_path: Path) -
         assert effects(tmp_path) == [f"write_down hi {approval}"]  # G42: its id is the key
 
 
+async def test_a_server_that_asks_back_is_called_once_per_approval_G1(tmp_path: Path) -> None:
+    """The SDK's own way calls it again and again: that is the negative control."""
+    asking = LiveServer("ask", sys.executable, (SERVER, "asking", str(tmp_path / "ask")))
+    async with opened(asking) as gateway:
+        answer = await approved(gateway, "ask_back")
+        assert (answer["status"], effects(tmp_path, "ask")) == ("unknown", ["ask_back"])
+        executor: Any = gateway.executor
+        client = await executor._places["ask"].upstream._session().client()
+        with pytest.raises(Exception, match="input_required"):
+            await client.call_tool("ask_back", {})
+    assert len(effects(tmp_path, "ask")) > 2
+
+
+async def test_a_server_cannot_stop_the_gateway_by_its_own_pattern(tmp_path: Path) -> None:
+    asking = LiveServer("ask", sys.executable, (SERVER, "asking", str(tmp_path / "ask")))
+    async with opened(asking) as gateway:
+        assert (await approved(gateway, "match"))["status"] == "done"
+
+
 async def test_a_denied_write_never_reaches_the_server_G28(tmp_path: Path) -> None:
     async with opened(desk(tmp_path)) as gateway:
         session = gateway.session()

@@ -53,6 +53,46 @@ def serve(transport: str, port: int) -> None:
         server.run("streamable-http", host="127.0.0.1", port=port)
 
 
+def serve_asking(path: str) -> None:
+    """A write that acts, and then asks for more; and one whose answer is matched for ever."""
+    import anyio
+    from mcp.server import Server
+    from mcp.server.stdio import stdio_server
+    from mcp.types import (
+        CallToolResult,
+        InputRequiredResult,
+        ListToolsResult,
+        TextContent,
+        Tool,
+    )
+
+    slow = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
+
+    async def listed(context: Any, params: Any) -> ListToolsResult:
+        plain: dict[str, Any] = {"type": "object", "properties": {}}
+        return ListToolsResult(
+            tools=[
+                Tool(name="ask_back", description="Act, then ask.", input_schema=plain),
+                Tool(name="match", description="Match.", input_schema=plain, output_schema=slow),
+            ]
+        )
+
+    async def called(context: Any, params: Any) -> Any:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"{params.name}\n")
+        if params.name == "ask_back":
+            return InputRequiredResult(request_state="again")
+        content = [TextContent(text="matched")]
+        return CallToolResult(content=content, structured_content={"text": "a" * 40 + "b"})
+
+    async def run() -> None:
+        server: Any = Server("asking", on_list_tools=listed, on_call_tool=called)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    anyio.run(run)
+
+
 def tool(name: str, description: str = "") -> dict[str, Any]:
     return {"name": name, "description": description, "inputSchema": {"type": "object"}}
 
@@ -134,6 +174,7 @@ class Desk:
         if name == "hang":
             time.sleep(600)
         if name == "write_slowly":
+            open(f"{self.path}.begun", "w").close()
             time.sleep(1)
         if name.startswith("write"):
             key = meta.get("breadcrumbs/idempotency-key", "")
@@ -195,6 +236,8 @@ def send(message: dict[str, Any]) -> None:
 if __name__ == "__main__":
     if sys.argv[1] in ("stdio", "http"):
         serve(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    elif sys.argv[1] == "asking":
+        serve_asking(sys.argv[2])
     elif sys.argv[1] == "desk":
         Desk(*sys.argv[2:]).serve()
     else:
