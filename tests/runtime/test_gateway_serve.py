@@ -309,12 +309,13 @@ async def test_a_call_sent_again_may_land_on_another_gateway_G73(
 
 
 async def start_a_slow_write(folder: Path, client: Client) -> None:
-    """A write that a person approved and that is running now."""
+    """A write that a person approved and that its server has begun."""
     held = await execute(client, "write_slowly", text="hi")
     opened = journal(folder)
     opened.decide(held["approval_id"], approve=True, by="ann")
     opened.close()
-    await until(lambda: states(folder) == ["executing"])
+    await until((folder / "effects.begun").exists)
+    assert states(folder) == ["executing"]
 
 
 async def test_a_gateway_that_is_stopped_ends_its_writes_first_G46(
