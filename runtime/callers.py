@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 from collections.abc import Sequence
@@ -28,9 +29,14 @@ def keys_for(host: str, option: str = "--host") -> tuple[str, ...]:
 
 
 def caller_of(authorization: str, keys: Sequence[str]) -> str | None:
-    """The name of the caller whose key an Authorization header carries; None where it is none."""
+    """The name of the caller whose key an Authorization header carries; None where it is none.
+
+    The name is drawn from the key itself, not from its place: rows and grants of a key that is
+    taken off the list are nobody's then.
+    """
     scheme, _, given = authorization.partition(" ")
     known = [hmac.compare_digest(given.strip().encode(), key.encode()) for key in keys]
     if scheme.lower() != "bearer" or True not in known:
         return None
-    return f"key-{known.index(True) + 1}"
+    key = keys[known.index(True)]
+    return f"key-{hashlib.sha256(f'breadcrumbs/caller/{key}'.encode()).hexdigest()[:12]}"

@@ -329,7 +329,8 @@ class McpFace:
         A client that declines or cancels may not have shown the question, so the row still waits;
         opening a page decides nothing either.
         """
-        if mode == "form" and answer is not None and answer.action == "accept":
+        allowed = mode == "form" and self._settings.form_approval  # asked elsewhere, maybe
+        if allowed and answer is not None and answer.action == "accept":
             said = (answer.content or {}).get(_ANSWER)
             if isinstance(said, bool):
                 by = f"{session.principal.name}, by a form of the client"

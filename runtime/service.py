@@ -179,13 +179,15 @@ class _Service:
             )
         return await whole(head, items)
 
-    def approvals(self) -> dict[str, Any]:
-        cards = [self._approval(card) for card in self.gateway.journal.pending()]
-        return {"object": "list", "data": cards}
+    def approvals(self, request: Request) -> dict[str, Any]:
+        """What waits of the caller's own; another's is for `breadcrumbs approvals`."""
+        caller = self.check_caller(request)
+        own = [card for card in self.gateway.journal.pending() if card.principal == caller]
+        return {"object": "list", "data": [self._approval(card) for card in own]}
 
-    def approval(self, approval_id: str) -> dict[str, Any]:
+    def approval(self, approval_id: str, request: Request) -> dict[str, Any]:
         card = self.gateway.journal.get(approval_id)
-        if card is None:
+        if card is None or card.principal != self.check_caller(request):
             raise HTTPException(404, f"no approval {approval_id!r}")
         return self._approval(card)
 
@@ -197,7 +199,7 @@ class _Service:
     async def decide(
         self, approval_id: str, body: wire.DecisionRequest, request: Request
     ) -> dict[str, Any]:
-        self.approval(approval_id)
+        self.approval(approval_id, request)
         challenge = body.challenge
         if self.gateway.keys is not None and not self.gateway.challenge_fits(
             approval_id, challenge or ""

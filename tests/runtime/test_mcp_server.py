@@ -339,6 +339,22 @@ async def test_an_answer_counts_once_and_only_with_its_state_G1_G22(
         assert desk.made() == 1
 
 
+async def test_a_forms_answer_decides_nothing_where_forms_are_off_G2(
+    desk_with: Callable[[FaceSettings], Desk],
+) -> None:
+    """It was asked by another gateway with the same keys, or by this one before."""
+    desk: Any = desk_with(FORM)
+    async with desk.client("2026-07-28", Person(YES)) as client:
+        question = await asked_by_hand(client)
+        desk.face._settings = FaceSettings()
+        refused = await send(client, question.request_state)
+        assert json.loads(refused.content[0].text)["status"] == "approval_required"
+        assert desk.made() == 0
+        desk.face._settings = FORM
+        taken = await send(client, question.request_state)
+    assert json.loads(taken.content[0].text)["status"] == "done"
+
+
 async def test_an_answer_after_a_denial_changes_nothing_G4(
     desk_with: Callable[[FaceSettings], Desk],
 ) -> None:

@@ -14,6 +14,7 @@ import openai
 import pytest
 import uvicorn
 
+from breadcrumbs.callers import caller_of
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.messages import Message
@@ -456,12 +457,20 @@ def test_with_keys_every_route_needs_one(
     with client(url, "wrong") as api, pytest.raises(openai.AuthenticationError):
         api.models.list()
     assert [c.id for c in gateway.gateway.journal.pending()] == [card.id]
+    headers = {"authorization": "Bearer other"}  # a caller, but not the one whose write it is
+    place = f"{url}/v1/approvals/{card.id}"
+    assert httpx.get(f"{url}/v1/approvals", headers=headers).json()["data"] == []
+    assert httpx.get(place, headers=headers).status_code == 404
+    assert httpx.post(place, json={"approve": True}, headers=headers).status_code == 404
     headers = {"authorization": f"Bearer {KEY}"}
+    listed = httpx.get(f"{url}/v1/approvals", headers=headers).json()["data"]
+    assert [entry["approval_id"] for entry in listed] == [card.id]
     answer = httpx.post(f"{url}/v1/approvals/{card.id}", json={"approve": True}, headers=headers)
     assert answer.json()["status"] == "done"
     decided = gateway.gateway.journal.get(card.id)
     assert decided is not None
-    assert (decided.principal, decided.decided_by) == ("key-2", "key-2")
+    name = caller_of(f"Bearer {KEY}", (KEY,))
+    assert (decided.principal, decided.decided_by) == (name, name)
 
 
 def test_without_keys_only_this_machine_is_let_in(serve: Serve) -> None:
