@@ -42,24 +42,96 @@ def branches_attention(
     branches the whole sequence is plainly causal. Returns [1, T, H, D], as the library's own.
     """
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    heads, kinds = query.shape[1], key.shape[1]
-    shared = heads // kinds  # query heads on one key head
-    total, depth = query.shape[2:]
-    folded = query[0].reshape(kinds, shared, total, depth) * scale
-    spans = ((0, prefix), *branches) if branches else ((0, total),)
-    outputs = []
-    for start, end, seen in _blocks(spans, prefix if branches else 0):
-        keys, values = (torch.cat([part[0][:, span] for span in seen], 1) for part in (key, value))
-        width = end - start
-        picked = folded[:, :, start:end].reshape(kinds, shared * width, depth)
-        scores = torch.matmul(picked, keys.transpose(1, 2)).reshape(kinds, shared, width, -1)
-        future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
-        own = scores[..., -width:].masked_fill(future, -torch.inf)
-        scores = torch.cat([scores[..., :-width], own], -1)
-        shares = torch.softmax(scores, -1)  # sums in float32 inside
-        mixed = torch.matmul(shares.flatten(1, 2), values)
-        outputs.append(mixed.reshape(heads, width, depth))
-    return torch.cat(outputs, 1).transpose(0, 1)[None], None
+    spans = ((0, prefix), *branches) if branches else ((0, query.shape[2]),)
+    seen = prefix if branches else 0
+    mixed: torch.Tensor = _Branches.apply(  # type: ignore[no-untyped-call]  # torch has no types here
+        query[0], key[0], value[0], spans, seen, scale
+    )
+    return mixed[None], None
+
+
+class _Branches(torch.autograd.Function):
+    """The blocks one after the other, with their backward pass by hand.
+
+    Autograd would answer every slice of keys and values with a gradient of full size, mostly
+    zeros; here each block adds to its own span. The shares are kept from the forward pass.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        spans: tuple[tuple[int, int], ...],
+        prefix: int,
+        scale: float,
+    ) -> torch.Tensor:
+        """`query` [H, T, D], `key` and `value` [K, T, D] to [T, H, D]."""
+        heads, total, depth = query.shape
+        kinds = key.shape[0]
+        mixed = query.new_empty(total, heads, depth)
+        kept = []
+        for start, end, seen in _blocks(spans, prefix):
+            width = end - start
+            scores = torch.matmul(_folded(query, start, end, kinds) * scale, _seen(key, seen).mT)
+            own = scores.view(kinds, -1, width, scores.shape[-1])[..., -width:]
+            future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
+            own.masked_fill_(future, -torch.inf)
+            shares = torch.softmax(scores, -1)  # sums in float32 inside
+            _unfolded(mixed, start, end, kinds).copy_(
+                torch.matmul(shares, _seen(value, seen)).view(kinds, -1, width, depth)
+            )
+            kept.append(shares)
+        ctx.spans, ctx.prefix, ctx.scale = spans, prefix, scale
+        ctx.save_for_backward(query, key, value, *kept)
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """From the gradient [T, H, D] to those of query, key and value."""
+        (grad,) = grads
+        query, key, value, *kept = ctx.saved_tensors
+        kinds, depth = key.shape[0], key.shape[-1]
+        to_query = torch.empty_like(query)
+        # Many blocks add to the keys of the prefix: summed in float32.
+        to_key, to_value = (torch.zeros_like(part, dtype=torch.float32) for part in (key, value))
+        blocks = _blocks(ctx.spans, ctx.prefix)
+        for (start, end, seen), shares in zip(blocks, kept, strict=True):
+            width = end - start
+            arriving = _unfolded(grad, start, end, kinds).reshape(kinds, -1, depth)
+            _add(to_value, seen, torch.matmul(shares.mT, arriving))
+            # Softmax: share * (its gradient - the mean of all gradients under the shares).
+            slopes = torch.matmul(arriving, _seen(value, seen).mT)
+            slopes = torch._softmax_backward_data(slopes, shares, -1, shares.dtype)
+            to_block = torch.matmul(slopes, _seen(key, seen)) * ctx.scale
+            to_query[:, start:end] = to_block.view(-1, width, depth)
+            _add(to_key, seen, torch.matmul(slopes.mT, _folded(query, start, end, kinds)))
+        to_key *= ctx.scale
+        return to_query, to_key.to(key.dtype), to_value.to(value.dtype), None, None, None
+
+
+def _folded(query: torch.Tensor, start: int, end: int, kinds: int) -> torch.Tensor:
+    """A block of queries, all heads of one key head in a row: [K, H / K * width, D]."""
+    return query[:, start:end].reshape(kinds, -1, query.shape[-1])
+
+
+def _unfolded(mixed: torch.Tensor, start: int, end: int, kinds: int) -> torch.Tensor:
+    """A block of [T, H, D] as a view [K, H / K, width, D]."""
+    _, heads, depth = mixed.shape
+    return mixed[start:end].view(end - start, kinds, heads // kinds, depth).permute(1, 2, 0, 3)
+
+
+def _seen(part: torch.Tensor, seen: tuple[slice, ...]) -> torch.Tensor:
+    """The visible keys or values [K, N, D]."""
+    return torch.cat([part[:, span] for span in seen], 1) if len(seen) > 1 else part[:, seen[0]]
+
+
+def _add(total: torch.Tensor, seen: tuple[slice, ...], parts: torch.Tensor) -> None:
+    """Add [K, N, D] to the visible spans of `total`."""
+    at = 0
+    for span in seen:
+        total[:, span] += parts[:, at : (at := at + span.stop - span.start)]
 
 
 def _blocks(

@@ -57,6 +57,36 @@ def test_it_is_attention_under_the_branches_mask(prefix: int, rests: list[int], 
     assert torch.allclose(ours, reference(query, key, value, branches, prefix), atol=1e-5)
 
 
+@pytest.mark.parametrize("branches", [(), ((5, 12), (12, 29))])
+def test_its_gradients_are_those_of_attention_under_the_mask(
+    branches: tuple[tuple[int, int], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(attention, "BLOCK", 8)
+    prefix = 5 if branches else 0
+    generator = torch.Generator().manual_seed(1)
+
+    def drawn(heads: int) -> Any:
+        return torch.randn(1, heads, 29, 8, generator=generator, dtype=torch.float64)
+
+    whole = [drawn(6), drawn(2), drawn(2)]
+    weights = drawn(6).transpose(1, 2)
+    gradients = []
+    for function in (attend, reference):
+        parts = [part.clone().requires_grad_() for part in whole]
+        (function(*parts, branches, prefix) * weights).sum().backward()
+        gradients.append([part.grad for part in parts])
+    for ours, theirs in zip(*gradients, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5)  # keys and values are summed in float32
+
+
+def attend(query: Any, key: Any, value: Any, branches: tuple[Any, ...], prefix: int) -> Any:
+    return attention.branches_attention(
+        None, query, key, value, None, branches=branches, prefix=prefix
+    )[0]
+
+
 @pytest.mark.parametrize(
     ("config", "answer"),
     [
