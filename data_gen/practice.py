@@ -25,13 +25,14 @@ _WORD = re.compile(r"[A-Za-z][a-z]{3,}")
 _LONGEST = 11
 _SPOKEN_FOR = frozenset("missing default search tool tools catalog schema execute approval".split())
 """Words that mean something in a trace."""
-_SYLLABLES = (
-    "bal bren cor dal den dor el fen gar hal il jor kal lan lor mar mel mon nar nel or pel quin ral"
-    " ren sal sor tal tan tor ul val ven vor wen wil yor zan"
-).split()
+_ONSETS = "b c d f g h j k l m n p r s t v w y z ch sh st tr".split()
+_NUCLEI = "aeiou"
+_CODAS = ["", "", *"d f k l m n r s t".split()]
 _SWITCHES = "allow include keep notify use skip share show lock hide".split()
 _DESCRIBED = 0.3
 """Share of the arguments with a description; the names say as much."""
+_KIN = 0.25
+"""Chance that an argument's name begins like the one before: only all of it tells them apart."""
 _ENDINGS = "id code ref number".split()
 
 
@@ -84,13 +85,15 @@ class _Maker:
         self.words = itertools.chain(drawn, iter(self.coined, None))
         self.humps = rng.choice((0.0, 0.0, 0.4, 0.6, 1.0))
         """Share of the names in camel case; messy tools mix both."""
+        self.before: str | None = None
+        """The first word of the last argument's name, where it has two."""
 
     def tool(self) -> tuple[ToolSpec, ToolHint]:
         """The tool and its hint."""
         verb, doing, risk = self.rng.choice(VERBS)
         thing, part = next(self.words), next(self.words)
         required = dict(self._argument() for _ in range(self.rng.choice((2, 2, 3, 3, 4))))
-        optional = dict(self._argument() for _ in range(self.rng.choice((2, 3, 3, 4))))
+        optional = dict(self._argument() for _ in range(self.rng.choice((2, 2, 3, 3))))
         fields = {**required, **optional}
         for name in optional:
             self._default(fields[name][0])
@@ -120,6 +123,9 @@ class _Maker:
         kind = self.rng.choice(_KINDS)
         schema, values, quoted = kind(self)
         parts = [next(self.words) for _ in range(self.rng.choice((1, 2, 2)))]
+        if self.before and self.rng.random() < _KIN:
+            parts = [self.before, parts[-1]]
+        self.before = parts[0] if len(parts) > 1 else None
         if kind is _identifier:
             parts.append(self.rng.choice(_ENDINGS))
         if kind is _switch:
@@ -145,8 +151,11 @@ class _Maker:
         return next(self.words) if self.rng.random() < 0.6 else self.coined()
 
     def coined(self) -> str:
-        """Two or three syllables."""
-        return "".join(self.rng.sample(_SYLLABLES, self.rng.choice((2, 2, 3))))
+        """Two or three syllables; now and then the first letter is missing."""
+        syllables = (_ONSETS, _NUCLEI) * self.rng.choice((1, 1, 2))
+        parts = (*syllables, _ONSETS, _NUCLEI, _CODAS)
+        word = "".join(self.rng.choice(part) for part in parts)
+        return word[1:] if self.rng.random() < 0.2 else word  # "elif", "ona"
 
     def choices(self) -> list[str]:
         """Values of an enum."""
