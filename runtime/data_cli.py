@@ -241,6 +241,29 @@ def export_command(folder: Path, out: Path, split: Split | None) -> None:
     click.echo(f"{len(rows)} rows written to {out}")
 
 
+@data.command("pairs")
+@click.argument("folder", type=FOLDER)
+@click.option("--out", type=FILE, required=True, help="File to write, .jsonl.")
+@split_option
+def pairs_command(folder: Path, out: Path, split: Split | None) -> None:
+    """Write preference pairs for DPO: the call over a stall, the question over an invented value.
+
+    One JSON line a pair with `prompt`, `chosen`, `rejected` and `tools`, as TRL's trainers take
+    them; `fault` says what is wrong with `rejected`. Rows without an opposite are counted.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.pairs import INVENTED, export_pairs, pairs_of
+
+    pairs, without = pairs_of(load_rows(folder, split))
+    if not pairs:
+        raise DataError(f"{folder}: no row gives a pair; make one with dispatch and clarify rows")
+    export_pairs(pairs, _outside(out, folder))
+    asks = sum(pair.fault == INVENTED for pair in pairs)
+    click.echo(f"{len(pairs)} pairs written to {out}: {len(pairs) - asks} act, {asks} ask")
+    for reason, count in without.items():
+        click.echo(f"  without one, {reason}: {count}")
+
+
 @data.command("import")
 @click.argument("source", type=FILE)
 @click.option("--out", type=FOLDER, required=True, help="Folder for the data set.")

@@ -1,0 +1,155 @@
+"""Preference pairs from verified rows: the right decision over the wrong one, in both directions.
+
+A row where dispatch is right prefers its call to a stall; a row where asking is right prefers its
+question to its twin's call, whose value stands nowhere in this conversation. One direction alone
+would teach to call always, or to ask always.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from breadcrumbs.data_gen.dataset import Row
+from breadcrumbs.data_gen.grounding import normalise, says
+from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.files import write_text
+from breadcrumbs.messages import Message, json_object
+from breadcrumbs.openai_wire import message_out
+from breadcrumbs.radar import Radar, situation_of
+
+INVENTED = "invented_value"
+"""The wrong side of a pair whose right side asks."""
+_THOUGHT_END = "</think>"
+_TRIES = 4
+"""Stalls drawn until the radar sees one as a stall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One decision and its opposite, after the same conversation."""
+
+    row: Row
+    prompt: tuple[Message, ...]
+    """Everything before the decision turn."""
+    chosen: Message
+    rejected: Message
+    fault: str
+    """What is wrong with `rejected`: a kind of stall, or `invented_value`."""
+
+
+def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
+    """A pair for every row that has one, in stored order; why the others have none, counted."""
+    calls = {row.twin: row for row in rows if row.behaviour == "dispatch"}
+    pairs: list[Pair] = []
+    without: Counter[str] = Counter()
+    for row in rows:
+        pair = _pair(row, calls)
+        if isinstance(pair, Pair):
+            pairs.append(pair)
+        else:
+            without[pair] += 1
+    return pairs, dict(sorted(without.items()))
+
+
+def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
+    prompt = tuple(decision_messages(row.messages))
+    if len(prompt) == len(row.messages):
+        return "no decision turn"
+    chosen = row.messages[len(prompt)]
+    if row.behaviour == "dispatch":
+        return _over_stall(row, prompt, chosen)
+    if row.behaviour == "clarify":
+        return _over_invention(row, prompt, chosen, calls.get(row.twin))
+    return f"{row.behaviour}: has no opposite"
+
+
+def _over_stall(row: Row, prompt: tuple[Message, ...], chosen: Message) -> Pair | str:
+    """The stall that was corrected where it was kept, or a scripted one the radar knows."""
+    said = row.meta.get("said")
+    if isinstance(said, str) and said.strip():
+        rejected = Message("assistant", said)
+        return Pair(row, prompt, chosen, rejected, str(row.meta.get("stall", "stall")))
+    situation = situation_of(prompt)
+    schema = _schema(prompt, row.scenario.tool)
+    if situation is None or schema is None:
+        return "dispatch: no schema was disclosed"
+    subject = Subject(row.scenario.tool, schema, row.scenario.gold_arguments)
+    rng = random.Random(f"{row.scenario.seed}/rejected")
+    for _ in range(_TRIES):
+        text = stall_text(rng.choice(get_args(StallKind)), subject, rng)
+        stall = Radar().classify(text, situation)
+        if stall is not None:
+            # The same thought, so that the two sides part where acting or asking is chosen.
+            return Pair(row, prompt, chosen, _after_thought(chosen, text), stall.kind)
+    return "dispatch: no stall that the radar knows"
+
+
+def _after_thought(chosen: Message, text: str) -> Message:
+    thought, end, _ = chosen.content.partition(_THOUGHT_END)
+    return Message("assistant", f"{thought}{end}\n{text}" if end else text)
+
+
+def _over_invention(
+    row: Row, prompt: tuple[Message, ...], chosen: Message, twin: Row | None
+) -> Pair | str:
+    """The twin's call, which here passes a value that nobody gave."""
+    if twin is None:
+        return "clarify: its twin is not among the rows"
+    before = decision_messages(twin.messages)
+    call = twin.messages[len(before)]
+    schema = _schema(prompt, row.scenario.tool)
+    passed = call.tool_calls[0].arguments.get("arguments", {}) if call.tool_calls else {}
+    missing = [name for name in row.scenario.missing if name in passed]
+    if schema is None or not missing:
+        return "clarify: its twin's call passes nothing that is missing here"
+    said = normalise("\n".join(m.content for m in prompt if m.role in ("system", "user")))
+    properties = schema.get("properties", {})
+    if any(says(said, passed[name], properties.get(name, {})) for name in missing):
+        return "clarify: the missing value is said"
+    return Pair(row, prompt, chosen, dataclasses.replace(call, synthetic=False), INVENTED)
+
+
+def _schema(messages: Sequence[Message], tool: str) -> Mapping[str, Any] | None:
+    """The tool's input schema as it was disclosed last."""
+    for message in reversed(messages):
+        payload = json_object(message.content) if message.role == "tool" else {}
+        for spec in payload.get("disclosed", ()):
+            if spec.get("name") == tool:
+                found: Mapping[str, Any] = spec["inputSchema"]
+                return found
+    return None
+
+
+def exported_pair(pair: Pair) -> dict[str, Any]:
+    """The columns of TRL's preference trainers, messages in OpenAI's shape.
+
+    `chosen` and `rejected` hold one assistant turn each: trainers put their loss on all of it.
+    """
+    return {
+        "id": pair.row.id,
+        "twin": pair.row.twin,
+        "behaviour": pair.row.behaviour,
+        "fault": pair.fault,
+        "prompt": [message_out(message) for message in pair.prompt],
+        "chosen": [message_out(pair.chosen)],
+        "rejected": [message_out(pair.rejected)],
+        "tools": [dict(tool) for tool in pair.row.tools],
+    }
+
+
+def export_pairs(pairs: Sequence[Pair], path: Path) -> None:
+    """Write one line a pair; the file appears whole or not at all.
+
+    Raises:
+        ConfigError: the place cannot be written.
+    """
+    lines = [json.dumps(exported_pair(pair), ensure_ascii=False) for pair in pairs]
+    write_text(path, "".join(f"{line}\n" for line in lines))
