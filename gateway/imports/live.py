@@ -35,6 +35,8 @@ MAX_PAGES = 100
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """All tools of one server, as JSON."""
 _MAX_REASON = 200
+_MAX_CLEANED = 64 * 1024
+"""Characters of an error that are searched for credentials; what follows is never shown."""
 FAULTS = (MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError, ExceptionGroup)
 
 
@@ -54,7 +56,9 @@ class LiveServer:
 def parse_servers(value: Mapping[str, Any], where: str) -> list[LiveServer | Refusal]:
     """The servers of an `mcpServers` file, in its order; an entry that names none is refused.
 
-    Keys that only concern a desktop client are passed over.
+    So is one whose name becomes the domain of a server before it: labels go by domain, and what
+    was said of one server's tools must not hold for another's. Keys that only concern a desktop
+    client are passed over.
 
     Raises:
         CatalogError: `mcpServers` is no map.
@@ -62,7 +66,23 @@ def parse_servers(value: Mapping[str, Any], where: str) -> list[LiveServer | Ref
     entries = value.get("mcpServers")
     if not isinstance(entries, Mapping):
         raise CatalogError(f"{where}: mcpServers must map names to servers")
-    return [_server(name, entry, f"{where}: server {name!r}") for name, entry in entries.items()]
+    names: dict[str, str] = {}
+    servers: list[LiveServer | Refusal] = []
+    for name, entry in entries.items():
+        place = f"{where}: server {name!r}"
+        server = _server(name, entry, place)
+        if isinstance(server, LiveServer):
+            first = names.setdefault(server_domain(name), name)
+            if first != name:
+                reason = f"its name and {first!r} both become the domain {server_domain(name)!r}"
+                server = Refusal(name, f"{place}: {reason}; rename one of them")
+        servers.append(server)
+    return servers
+
+
+def server_domain(name: Any) -> str:
+    """The domain of a server's tools."""
+    return domain_name(name, "server")
 
 
 def read_servers(
@@ -114,7 +134,7 @@ async def list_tools(server: LiveServer, *, timeout_s: float = TIMEOUT_S) -> lis
 
 def find_tools(server: LiveServer, tools: Sequence[dict[str, Any]]) -> Iterator[Draft | Refusal]:
     """The drafts of what `list_tools` returned; one that is no plain JSON is refused alone."""
-    domain = domain_name(server.name, "server")
+    domain = server_domain(server.name)
     for tool in tools:
         source = f"server {server.name!r}"
         try:
@@ -225,7 +245,7 @@ def first_fault(error: BaseException, clean: Callable[[str], str] = redact) -> s
     """The reason in an error of `FAULTS`, on one short line, `clean` of credentials."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = " ".join(str(error).split())
+    text = " ".join(str(error)[:_MAX_CLEANED].split())
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in fault["loc"])

@@ -21,6 +21,7 @@ from breadcrumbs.gateway.catalog import Risk
 from breadcrumbs.gateway.imports.drafts import Refusal
 from breadcrumbs.gateway.imports.importing import import_sources
 from breadcrumbs.gateway.imports.live import LiveServer, list_tools, parse_servers
+from breadcrumbs.gateway.imports.sources import load_servers
 
 SERVER = str(Path(__file__).with_name("upstream_server.py"))
 GENEROUS_S = 60.0
@@ -208,6 +209,21 @@ def test_entries_that_name_no_server(entry: Any, says: str) -> None:
     assert isinstance(refusal, Refusal)
     assert refusal.tool == "x"
     assert says in refusal.reason
+
+
+@pytest.mark.parametrize(("one", "two"), [("my-mail", "my.mail"), ("почта", "погода")])
+def test_two_servers_never_share_a_domain_and_so_labels(tmp_path: Path, one: str, two: str) -> None:
+    path = tmp_path / "mcp.json"
+    entries = {one: {"command": "a"}, two: {"command": "b"}}
+    path.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    with pytest.raises(CatalogError, match=f"'{one}' both become the domain '.*'; rename one"):
+        load_servers(path)
+    entries[one]["disabled"] = True  # type: ignore[assignment]
+    path.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    assert [server.name for server in load_servers(path)] == [two]
+    first, second = parse_servers({"mcpServers": {one: {"disabled": True}, two: entries[two]}}, "x")
+    assert isinstance(first, Refusal)
+    assert isinstance(second, LiveServer)
 
 
 def test_keys_for_desktop_clients_are_passed_over() -> None:
