@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -19,6 +20,10 @@ MAX_INTEGER = 2**53 - 1
 """Beyond it JSON numbers lose digits on their way through other systems."""
 MAX_MESSAGE = 200
 """Characters of a validator's message or a field's path: both quote what was sent."""
+MAX_FAULTS = 20
+"""Faults that are named; a model mends one at a time."""
+MAX_WORK = 8_000_000
+"""Characters of arguments times characters of schema: beyond it faults are not counted."""
 _BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern")
 
 
@@ -57,10 +62,29 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> CheckedArgu
     for name, schema in spec.input_schema["properties"].items():
         if "default" in schema and name not in values:
             values[name] = copy.deepcopy(schema["default"])
-    errors = tuple(
-        fault for error in spec.validator.iter_errors(values) for fault in _faults(error, spec)
-    )
+    errors = tuple(_errors(spec, values))
     return CheckedArguments({} if errors else values, errors)
+
+
+def _errors(spec: ToolSpec, values: dict[str, Any]) -> Iterator[FieldError]:
+    """At most `MAX_FAULTS`, and how many more there are.
+
+    The validator lists all faults before it hands out one: as many as values times rules. Where
+    that could be millions, only the first is asked for.
+    """
+    if spec.validator.is_valid(values):
+        return
+    if len(compact_json(values)) * len(compact_json(spec.input_schema)) > MAX_WORK:
+        try:
+            spec.validator.validate(values)
+        except jsonschema_rs.ValidationError as error:
+            yield from islice(_faults(error, spec), MAX_FAULTS)
+        return
+    faults = (fault for e in spec.validator.iter_errors(values) for fault in _faults(e, spec))
+    yield from islice(faults, MAX_FAULTS)
+    more = sum(1 for _ in faults)
+    if more:
+        yield FieldError("", f"and {more} more faults")
 
 
 def find_unfit(arguments: Any) -> FieldError | None:
@@ -121,10 +145,10 @@ def _unfit(value: Any, path: str, depth: int) -> Iterator[FieldError]:
             elif not _encodable(key):
                 yield FieldError(path, "a key holds half of a surrogate pair")
             else:
-                yield from _unfit(inner, f"{path}.{key}" if path else key, depth + 1)
+                yield from _unfit(inner, _below(path, key), depth + 1)
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
-            yield from _unfit(inner, f"{path}.{place}", depth + 1)
+            yield from _unfit(inner, _below(path, str(place)), depth + 1)
     elif isinstance(value, str):
         if not _encodable(value):
             yield FieldError(path, "text holds half of a surrogate pair")
@@ -134,6 +158,11 @@ def _unfit(value: Any, path: str, depth: int) -> Iterator[FieldError]:
         yield FieldError(path, f"integer beyond {MAX_INTEGER}; pass it as text")
     elif value is not None and not isinstance(value, bool | int | float):
         yield FieldError(path, f"{type(value).__name__} is not a JSON value")
+
+
+def _below(path: str, step: str) -> str:
+    """The path of a field; no longer than is shown, since every value has one."""
+    return f"{path}.{step}"[:MAX_MESSAGE] if path else step[:MAX_MESSAGE]
 
 
 def _encodable(text: str) -> bool:

@@ -33,7 +33,10 @@ Hit = tuple[float, int]
 """A score, and the place of a tool."""
 Embed = Callable[[Sequence[str]], Any]
 """Texts to unit vectors, one row each: a float array."""
-_WORD = re.compile(r"[a-z0-9]+")
+MAX_QUERY = 4_096
+"""Characters of a query that are looked at; no request for a tool is longer."""
+_WORD = re.compile(r"[a-z0-9]{1,64}")
+"""Stems are kept; an endless word would be kept too."""
 STOPWORDS = frozenset(
     _WORD.findall(
         """a an the this that these those some any each every all both no not
@@ -93,6 +96,7 @@ class ToolIndex:
 
         if limit < 1:
             return []
+        query = query[:MAX_QUERY]
         worded = filter(seen, self._by_words(query, MIN_QUERY_SHARE))
         ranked = worded if self._vectors is None else self._fused(query, seen)
         hits: list[ToolSpec] = []

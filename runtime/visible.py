@@ -6,7 +6,13 @@ import re
 import unicodedata
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+    "\u2800\U00016fe4\U0001d159]"
+)
+"""Unicode's Default_Ignorable_Code_Point (which `unicodedata` lacks), and three drawn as blanks."""
 
 
 def visible(text: str) -> str:
@@ -30,13 +36,7 @@ def _is_hidden(char: str) -> bool:
     if char.isascii() and char.isprintable():
         return False
     kind = unicodedata.category(char)
-    return (
-        kind in _HIDDEN
-        or (kind == "Zs" and char != " ")
-        or char in _BLANK
-        or "\ufe00" <= char <= "\ufe0f"
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
+    return kind in _HIDDEN or kind == "Zs" or _UNSEEN.match(char) is not None
 
 
 def _escape(char: str) -> str:

@@ -10,6 +10,7 @@ import rfc8785
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import compile_schema
+from breadcrumbs.messages import compact_json
 
 MAX_BYTES = 256 * 1024
 """Of the canonical JSON, once references are written out: about 64 000 tokens."""
@@ -17,6 +18,8 @@ MAX_PATTERN = 1_000
 """Characters of a regular expression."""
 MAX_PATTERN_BYTES = 1024 * 1024
 """A regular expression, compiled."""
+MAX_DEFAULT = 2_000
+"""Characters of a default's JSON; longer ones are left out."""
 
 
 def check_values(schema: Mapping[str, Any], place: str) -> None:
@@ -67,16 +70,31 @@ def check_compiles(schema: dict[str, Any]) -> None:
 
 
 def without_lying_defaults(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Drop defaults that the schema itself refuses: the gateway fills defaults in."""
+    """Drop defaults that their schema refuses or that are huge: the gateway fills defaults in."""
     properties = schema["properties"]
-    defaults = {name: inner["default"] for name, inner in properties.items() if "default" in inner}
-    faults = compile_schema(schema).iter_errors(defaults)
-    lying = {str(fault.instance_path[0]) for fault in faults if fault.instance_path}
+    lying = [name for name, inner in properties.items() if _lies(inner)]
     if not lying:
         return schema
-    notes.extend(f"default of {name!r} breaks its own schema; left out" for name in sorted(lying))
+    notes.extend(
+        f"default of {name!r} breaks its own schema or is long; left out" for name in sorted(lying)
+    )
     kept = {
         name: {k: v for k, v in inner.items() if k != "default"} if name in lying else inner
         for name, inner in properties.items()
     }
     return {**schema, "properties": kept}
+
+
+def _lies(schema: Mapping[str, Any]) -> bool:
+    """Whether a default is refused by its own schema, or too large to ask.
+
+    A validator that lists all faults of a long list under many rules takes minutes and
+    gigabytes; one that stops at the first does not.
+    """
+    if "default" not in schema:
+        return False
+    default = schema["default"]
+    if len(compact_json(default)) > MAX_DEFAULT:
+        return True
+    whole = {"type": "object", "properties": {"value": schema}}
+    return not compile_schema(whole).is_valid({"value": default})

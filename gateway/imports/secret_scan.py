@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,24 +78,26 @@ def scan(tool: str, value: Any, path: str = "") -> Iterator[SecretFound]:
 
 def redact(text: str) -> str:
     """The text with each credential replaced by `REMOVED`."""
-    spans = sorted(span for _, _, span in _matches(text))
-    for start, end in reversed(spans):
-        text = text[:start] + REMOVED + text[end:]
-    return text
+    kept, at = [], 0
+    for start, end in sorted(span for _, _, span in _matches(text)):
+        kept += (text[at:start], REMOVED)
+        at = end
+    return "".join((*kept, text[at:]))
 
 
 def _matches(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
     """Kind, secret and span; each stretch of text counts once, under its most exact kind."""
-    taken: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []  # in order, none over another
     for kind, form in _FORMS:
         for match in form.finditer(text):
             group = "value" if "value" in form.groupindex else 0
             start, end = match.span(group)
             secret = match[group]
-            if any(start < other_end and other < end for other, other_end in taken):
+            after = bisect_left(taken, (end, end))  # the first that begins behind it
+            if after and taken[after - 1][1] > start:
                 continue
             if kind == "private key" or _is_random(secret):
-                taken.append((start, end))
+                taken.insert(after, (start, end))
                 yield kind, secret, (start, end)
 
 

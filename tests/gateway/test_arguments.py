@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadcrumbs.gateway.arguments import MAX_BYTES, check_arguments, find_unfit
-from breadcrumbs.gateway.catalog import Catalog
+from breadcrumbs.gateway.arguments import (
+    MAX_BYTES,
+    MAX_FAULTS,
+    MAX_MESSAGE,
+    check_arguments,
+    find_unfit,
+)
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 
 
 def test_defaults_fill_what_was_left_open(desk: Catalog) -> None:
@@ -97,3 +103,34 @@ json_values = st.recursive(
 def test_no_arguments_make_it_raise(desk: Catalog, arguments: dict[str, Any]) -> None:
     checked = check_arguments(desk.tools["create_ticket"], arguments)
     assert bool(checked.errors) != bool(checked.values)
+
+
+def many(rules: int) -> ToolSpec:
+    """A tool whose list must fit many rules, each broken by each item 1."""
+    items = {"allOf": [{"minimum": bound} for bound in range(2, 2 + rules)]}
+    schema = {"type": "object", "required": [], "properties": {"a": {"type": "array"}}}
+    schema["properties"]["a"]["items"] = items  # type: ignore[index]
+    return ToolSpec("t", "", schema, Risk.READ, "d")
+
+
+def test_faults_are_named_up_to_a_bound_and_the_rest_counted() -> None:
+    errors = check_arguments(many(5), {"a": [1] * 8}).errors
+    assert len(errors) == MAX_FAULTS + 1
+    assert errors[-1].message == f"and {5 * 8 - MAX_FAULTS} more faults"
+    assert len(check_arguments(many(2), {"a": [1] * 10}).errors) == MAX_FAULTS  # just all
+
+
+def test_where_faults_could_be_millions_only_the_first_is_named() -> None:
+    """All of them would take gigabytes: 60 000 items under 3 000 rules."""
+    errors = check_arguments(many(3000), {"a": [1] * 60_000}).errors
+    assert [(fault.path, fault.message) for fault in errors] == [
+        ("a.0", "1 is less than the minimum of 2")
+    ]
+    assert not check_arguments(many(3000), {"a": [5000] * 40_000}).errors
+
+
+def test_a_path_is_no_longer_than_is_shown() -> None:
+    """With whole paths, 200 000 of them are 80 GB of copying."""
+    unfit = find_unfit({"k" * 400_000: [*([0] * 200_000), float("nan")]})
+    assert unfit is not None
+    assert unfit.path == "k" * MAX_MESSAGE

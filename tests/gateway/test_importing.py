@@ -244,6 +244,12 @@ def test_no_text_makes_the_scans_slow(piece: str) -> None:
     )
 
 
+def test_very_many_secrets_are_cut_in_one_pass() -> None:
+    """Each compared with all before it, 60 000 of them would not end within the test run."""
+    text = " ".join(f"sk-abcdefghij{number:08d}KLMN" for number in range(60_000))
+    assert redact(text) == " ".join([REMOVED] * 60_000)
+
+
 def test_a_secret_in_a_text_is_cut_and_one_in_a_value_refuses_the_tool() -> None:
     texts = {
         "properties": {
@@ -357,7 +363,7 @@ def test_lint_names_each_problem_and_is_quiet_on_a_clean_tool() -> None:
         ("pushy", "reads like an instruction to the model"),
         ("sly", "holds a character nobody sees"),
         ("long", "description is 2500 characters long"),
-        ("lying", "default of 'to' breaks its own schema; left out"),
+        ("lying", "default of 'to' breaks its own schema or is long; left out"),
         ("leaky", "GitHub token"),
         ("no good", "refused"),
     }

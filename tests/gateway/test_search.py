@@ -3,7 +3,7 @@
 import pytest
 
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
-from breadcrumbs.gateway.search import ToolIndex, index_of
+from breadcrumbs.gateway.search import MAX_QUERY, ToolIndex, index_of, stems
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,13 @@ def test_camel_case_is_found_by_its_words_and_whole(query: str) -> None:
     specs = [ToolSpec(name, "", {}, Risk.READ, "anki") for name in ("listDecks", "addNote")]
     found = ToolIndex(Catalog({spec.name: spec for spec in specs})).search(query, 5)
     assert [spec.name for spec in found] == ["listDecks"]
+
+
+def test_an_endless_query_is_cut_and_its_words_are_not_kept_whole(desk: Catalog) -> None:
+    index = ToolIndex(desk)
+    padding = "x" * MAX_QUERY
+    assert [spec.name for spec in index.search(f"open a ticket {padding}", 5)] == [
+        spec.name for spec in index.search("open a ticket", 5)
+    ]
+    assert index.search(f"{padding} open a ticket", 5) == []
+    assert max(map(len, stems("y" * 250_000))) <= 64
