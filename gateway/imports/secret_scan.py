@@ -78,7 +78,8 @@ def scan(tool: str, value: Any, path: str = "") -> Iterator[SecretFound]:
 
 def redact(text: str) -> str:
     """The text with each credential replaced by `REMOVED`."""
-    kept, at = [], 0
+    kept: list[str] = []
+    at = 0
     for start, end in sorted(span for _, _, span in _matches(text)):
         kept += (text[at:start], REMOVED)
         at = end
