@@ -107,6 +107,23 @@ def train_sft_command(config: Path, changes: tuple[str, ...]) -> None:
     console.print(f"adapter in {adapter}")
 
 
+@train.command("dpo")
+@click.option("--config", type=CONFIG, required=True, help="configs/train/dpo.yaml")
+@overrides
+def train_dpo_command(config: Path, changes: tuple[str, ...]) -> None:
+    """Go on from an adapter with preference pairs: the call over a stall, asking over inventing."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.progress import live
+    from breadcrumbs.train.config import DpoConfig
+    from breadcrumbs.train.dpo import train_dpo
+
+    settings = configs.load(config, DpoConfig, changes)
+    console = _console()
+    with live("train", console) as report:
+        adapter = train_dpo(settings, report)
+    console.print(f"adapter in {adapter}")
+
+
 @train.command("check")
 @click.option("--config", type=CONFIG, required=True, help="configs/train/*.yaml")
 @overrides

@@ -65,3 +65,42 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("name exactly one of steps and epochs")
+
+
+@dataclass(config=STRICT)
+class DpoConfig:
+    """Preference training in both directions, going on from a trained adapter."""
+
+    adapter: str
+    """Folder of the adapter to go on from; its frozen copy is the reference."""
+    data: str
+    """Folder written by `breadcrumbs generate`."""
+    out: str
+    """Folder of the new adapter; an interrupted run goes on there."""
+    model: str = "smollm2-135m"
+    split: Split = "train"
+    beta: float = Field(default=0.1, gt=0.0)
+    """How dear it is to leave the reference."""
+    anchor: float = Field(default=1.0, ge=0.0)
+    """Weight of the chosen turn's own loss: without it both sides may grow less likely."""
+    learning_rate: float = Field(default=1e-5, gt=0.0)
+    steps: int | None = Field(default=None, gt=0)
+    """Optimiser steps; name either `steps` or `epochs`."""
+    epochs: float | None = Field(default=None, gt=0.0)
+    batch_pairs: int = Field(default=2, gt=0)
+    """Pairs in one forward pass on one device; those of twins stay together."""
+    grad_accum: int = Field(default=1, gt=0)
+    warmup: int = Field(default=10, ge=0)
+    schedule: Schedule = "cosine"
+    clip: float = Field(default=1.0, gt=0.0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Longest side of a pair with its prompt. A longer one stops the run: nothing is ever cut."""
+    gradient_checkpointing: bool | None = None
+    """None: on with a GPU, off without."""
+    seed: int = Field(default=0, ge=0)
+    save_every: int = Field(default=25, gt=0)
+    log_every: int = Field(default=1, gt=0)
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("name exactly one of steps and epochs")

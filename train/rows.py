@@ -9,7 +9,7 @@ from typing import Any
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import messages_from_dicts
 from breadcrumbs.train.batches import decision_message
-from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.config import DpoConfig, TrainConfig
 
 
 def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "messages": row["messages"][: decided + 1]}
 
 
-def data_hash(config: TrainConfig) -> str:
+def data_hash(config: TrainConfig | DpoConfig) -> str:
     """Hex SHA-256 of the split's file as it lies on disk now.
 
     Raises:

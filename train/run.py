@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from importlib import metadata
@@ -14,7 +15,7 @@ from typing import Any
 from breadcrumbs.config import to_dict
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.files import write_text
-from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.config import DpoConfig, TrainConfig
 from breadcrumbs.train.rows import data_hash
 
 RUN = "run.json"
@@ -24,16 +25,31 @@ SERVING = "serving.json"
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")
 # Keys that change where or how often things are written, not what is trained.
 _INDIFFERENT = frozenset({"data", "out", "save_every", "log_every"})
+WEIGHTS = "adapter_model.safetensors"
 
 
-def run_identity(config: TrainConfig) -> dict[str, Any]:
-    """What makes two runs the same: settings that matter, and the bytes of the data.
+def run_identity(config: TrainConfig | DpoConfig) -> dict[str, Any]:
+    """What makes two runs the same: settings that matter, and the bytes that go in.
 
     Raises:
+        ConfigError: no finished adapter where the config says.
         DataError: no complete data set where the config says.
     """
     settings = {key: value for key, value in to_dict(config).items() if key not in _INDIFFERENT}
-    return {"settings": settings, "data_sha256": data_hash(config)}
+    identity = {"settings": settings, "data_sha256": data_hash(config)}
+    if isinstance(config, DpoConfig):
+        del settings["adapter"]  # wherever it lies, it is the same
+        identity["adapter_sha256"] = _adapter_hash(Path(config.adapter))
+    return identity
+
+
+def _adapter_hash(folder: Path) -> str:
+    if not (folder / SERVING).is_file():
+        raise ConfigError(f"{folder}: no finished adapter here; train one: breadcrumbs train sft")
+    try:
+        return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(f"{folder / WEIGHTS}: cannot read: {error.strerror}") from error
 
 
 def claim(out: Path, identity: dict[str, Any]) -> bool:
@@ -41,7 +57,7 @@ def claim(out: Path, identity: dict[str, Any]) -> bool:
 
     Raises:
         ConfigError: another run's folder, or not writable.
-        DataError: the same settings, but the data has changed since.
+        DataError: the same settings, but the data or the adapter it began with has changed.
     """
     path = out / RUN
     try:
@@ -63,6 +79,11 @@ def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None
     if changed := sorted(k for k in {*before, *now} if before.get(k) != now.get(k)):
         raise ConfigError(
             f"{out}: holds a run with other settings ({', '.join(changed)}); "
+            "choose another out, or remove the folder"
+        )
+    if known.get("adapter_sha256") != identity.get("adapter_sha256"):
+        raise DataError(
+            f"{out}: went on from an adapter that has changed since; "
             "choose another out, or remove the folder"
         )
     if known.get("data_sha256") != identity["data_sha256"]:

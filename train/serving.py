@@ -17,24 +17,27 @@ from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.messages import Message, messages_from_dicts
 from breadcrumbs.models import SMALL, base_identity
 from breadcrumbs.train.batches import decision_message
-from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.config import DpoConfig, TrainConfig
 from breadcrumbs.train.run import SERVING, versions
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
 
 GOLDEN = 4  # conversations whose token ids a server must reproduce
+ADAPTER_CONFIG = "adapter_config.json"
 _UNPUBLISHED = (".bin", ".pt", ".pth", ".pkl", ".pickle")
 
 
 def publish(
     model: Any,
     renderer: Renderer,
-    config: TrainConfig,
+    config: TrainConfig | DpoConfig,
     rows: Sequence[Mapping[str, Any]],
     out: Path,
 ) -> None:
     """Write the adapter, tokenizer, template, card and serving facts into `out`.
+
+    `rows` are those it was trained on, by preference or not.
 
     Raises:
         ConfigError: `out` cannot be written.
@@ -49,7 +52,7 @@ def publish(
         renderer.tokenizer.save_pretrained(fresh)
         (fresh / "chat_template.jinja").write_text(renderer.template, encoding="utf-8")
         (fresh / "README.md").write_text(_card(config, base, len(rows)), encoding="utf-8")
-        facts = serving_facts(renderer, config, base, rows, fresh)
+        facts = serving_facts(renderer, base, rows, fresh)
         _write_json(fresh / SERVING, facts)
         _refuse_pickles(fresh)
         for file in sorted(fresh.iterdir(), key=lambda path: path.name == SERVING):
@@ -61,12 +64,12 @@ def publish(
 
 def serving_facts(
     renderer: Renderer,
-    config: TrainConfig,
     base: str,
     rows: Sequence[Mapping[str, Any]],
     folder: Path,
 ) -> dict[str, Any]:
     """What a server must agree with: hashes, call format, stops, gateway, and golden token ids."""
+    shape = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     return {
         "version": 1,
         "base": base,
@@ -76,7 +79,7 @@ def serving_facts(
         "stop_ids": list(renderer.stop_ids),
         "generation": {"do_sample": False, "max_new_tokens": 256},
         "gateway": {"max_hits": most_hits(rows)},
-        "adapter": {"rank": config.adapter.rank, "alpha": config.adapter.alpha},
+        "adapter": {"rank": shape["r"], "alpha": shape["lora_alpha"]},
         "versions": versions(),
         "golden": golden(renderer, rows),
     }
@@ -116,8 +119,13 @@ def _golden(renderer: Renderer, prompt: list[Message], tools: list[Any]) -> dict
 
 def _save_adapter(model: Any, folder: Path, base: str) -> None:
     # "auto" would ask the Hub whether the vocabulary grew; no token is ever added here.
-    model.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
-    path = folder / "adapter_config.json"
+    model.save_pretrained(
+        folder,
+        safe_serialization=True,
+        save_embedding_layers=False,
+        selected_adapters=["default"],  # preference training has the reference beside it
+    )
+    path = folder / ADAPTER_CONFIG
     settings = json.loads(path.read_text(encoding="utf-8"))
     settings["base_model_name_or_path"] = base
     if isinstance(settings.get("target_modules"), list):
@@ -125,7 +133,7 @@ def _save_adapter(model: Any, folder: Path, base: str) -> None:
     _write_json(path, settings)
 
 
-def _card(config: TrainConfig, base: str, rows: int) -> str:
+def _card(config: TrainConfig | DpoConfig, base: str, rows: int) -> str:
     source = (
         "SmolLM2-135M-Instruct (Apache-2.0), dequantised from Q4_1, so its weights are not the "
         "original ones"
@@ -138,19 +146,27 @@ def _card(config: TrainConfig, base: str, rows: int) -> str:
         "A LoRA adapter that dispatches once a tool's schema is disclosed and asks only for what "
         f"is missing. Base: {source}.\n\n"
         f"- base: `{base}`\n"
-        f"- rows: {rows}, split `{config.split}`; {_length(config)}\n"
-        f"- LoRA rank {config.adapter.rank}, alpha {config.adapter.alpha}; "
-        f"peak learning rate {config.learning_rate:g}; decision weight {config.decision_weight:g}; "
-        f"seed {config.seed}\n\n"
+        f"- rows: {rows}, split `{config.split}`; {_how(config)}\n"
+        f"- peak learning rate {config.learning_rate:g}; seed {config.seed}\n\n"
         "Serve it with the chat template and stop ids of this folder: `serving.json` holds their "
         "hashes and golden prompts. It was trained on generated English conversations behind one "
         "gateway; writes must still be held for approval.\n"
     )
 
 
-def _length(config: TrainConfig) -> str:
+def _how(config: TrainConfig | DpoConfig) -> str:
     length = f"{config.steps} steps" if config.steps else f"{config.epochs:g} epochs"
-    return f"{length} of {config.batch_rows * config.grad_accum} rows"
+    if isinstance(config, DpoConfig):
+        pairs = config.batch_pairs * config.grad_accum
+        return (
+            f"preference pairs of them, {length} of {pairs}, beta {config.beta:g}, "
+            f"anchor {config.anchor:g}, on from an adapter trained before"
+        )
+    adapter = config.adapter
+    return (
+        f"{length} of {config.batch_rows * config.grad_accum} rows; LoRA rank {adapter.rank}, "
+        f"alpha {adapter.alpha}; decision weight {config.decision_weight:g}"
+    )
 
 
 def _refuse_pickles(folder: Path) -> None:

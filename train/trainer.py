@@ -8,6 +8,7 @@ Imports torch and trl at the top: import this module only where training runs.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -233,3 +234,27 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
         last = state.log_history[-1] if state.log_history else {}
         figures = [f"{k} {last[k]:.3f}" for k in ("loss", "decision_loss") if k in last]
         self._report(state.global_step, state.max_steps, ", ".join(figures))
+
+
+class LogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+    """Appends every training log line of a stock trainer to `metrics.jsonl`.
+
+    Raises:
+        ModelError: the loss is not finite.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Write the line; a loss that is no number ends the run."""
+        if not logs or "loss" not in logs:
+            return
+        if state.is_world_process_zero:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+        if not math.isfinite(logs["loss"]):
+            raise ModelError(
+                f"step {state.global_step}: the loss is not a finite number; lower learning_rate "
+                "or clip and start again in a new out"
+            )

@@ -18,14 +18,21 @@ class Saved:
         self._extra = extra
 
     def save_pretrained(
-        self, folder: Path, safe_serialization: bool, save_embedding_layers: bool
+        self,
+        folder: Path,
+        safe_serialization: bool,
+        save_embedding_layers: bool,
+        selected_adapters: list[str],
     ) -> None:
         assert safe_serialization
+        assert selected_adapters == ["default"]
         assert not save_embedding_layers
         (folder / "adapter_model.safetensors").write_bytes(b"")
         settings = {
             "base_model_name_or_path": "/home/someone/model",
             "target_modules": ["v_proj", "q_proj"],
+            "r": 16,
+            "lora_alpha": 32,
         }
         (folder / "adapter_config.json").write_text(json.dumps(settings))
         if self._extra:
@@ -48,6 +55,7 @@ def test_the_small_model_is_named_by_its_hash(
     assert "dequantised from Q4_1" in card
     facts = json.loads((tmp_path / "serving.json").read_text())
     assert facts["base"] == settings["base_model_name_or_path"]
+    assert facts["adapter"] == {"rank": 16, "alpha": 32}
     assert facts["stop_ids"] == list(renderer.stop_ids)
     assert [len(g["messages"]) for g in facts["golden"]] == [6, 6, 4]
     hits = [

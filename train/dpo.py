@@ -1,0 +1,192 @@
+"""Preference training from an adapter: the call over a stall, the question over an invention.
+
+TRL's `DPOTrainer` with one change: it is given token ids, made by the rendering that serves.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from breadcrumbs.errors import ConfigError, ModelError
+from breadcrumbs.train.config import DpoConfig
+from breadcrumbs.train.run import (
+    CHECKPOINTS,
+    METRICS,
+    SERVING,
+    claim,
+    last_checkpoint,
+    run_identity,
+    trim_metrics,
+)
+
+if TYPE_CHECKING:
+    from breadcrumbs.data_gen.pairs import Pair
+    from breadcrumbs.progress import Report
+    from breadcrumbs.rendering import Renderer
+    from breadcrumbs.train.pairs import PairExample
+
+REFERENCE = "ref"
+"""What TRL calls the frozen copy of the adapter."""
+_COLUMNS = ("prompt_ids", "chosen_ids", "rejected_ids")
+
+
+def train_dpo(config: DpoConfig, progress: Report | None = None) -> Path:
+    """Preflight every pair, train on from the adapter, publish; returns the new one's folder.
+
+    A finished run is left alone; an interrupted one goes on from its last whole checkpoint.
+
+    Raises:
+        ConfigError: no adapter to go on from, one of another base, or `out` holds another run.
+        DataError: the data is missing, gives no pairs, or has changed since `out` was begun.
+        PreflightError: a pair would not train what it says.
+        ModelError: the model cannot be loaded, or the loss is not finite.
+    """
+    out = Path(config.out)
+    identity = run_identity(config)
+    _check_base(config)
+    if claim(out, identity):
+        return out
+
+    from breadcrumbs.memory import keep_freed_memory
+    from breadcrumbs.models import resolve_model
+    from breadcrumbs.rendering import load_renderer
+    from breadcrumbs.train.pairs import read_pairs
+    from breadcrumbs.train.sft import quiet_libraries
+
+    keep_freed_memory()
+    pairs = read_pairs(config)
+    folder = resolve_model(config.model)
+    with quiet_libraries():
+        fit_pairs(config, pairs, folder, load_renderer(folder), progress)
+    return out
+
+
+def _check_base(config: DpoConfig) -> None:
+    from breadcrumbs.models import base_identity
+
+    path = Path(config.adapter) / SERVING
+    base = json.loads(path.read_text(encoding="utf-8")).get("base")
+    if base != base_identity(config.model):
+        raise ConfigError(f"{path}: trained on {base}, not on {config.model}; name its own model")
+
+
+def fit_pairs(
+    config: DpoConfig,
+    pairs: Sequence[Pair],
+    folder: Path | str,
+    renderer: Renderer,
+    progress: Report | None = None,
+) -> None:
+    """Train the model in `folder` with the adapter on `pairs`; publish into `config.out`."""
+    from breadcrumbs.train.pairs import preflight_pairs
+    from breadcrumbs.train.serving import publish
+
+    out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
+    examples = preflight_pairs(pairs, renderer, config)
+    checkpoint = last_checkpoint(out / CHECKPOINTS)
+    trim_metrics(out / METRICS, checkpoint)
+    trainer = build_trainer(config, folder, renderer, examples, out / METRICS, progress)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.is_world_process_zero():
+        rows = [pair.row.to_record() for pair in pairs]
+        publish(trainer.model, renderer, config, rows, out)
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+
+
+def build_trainer(
+    config: DpoConfig,
+    folder: Path | str,
+    renderer: Renderer,
+    examples: Sequence[PairExample],
+    metrics_path: Path,
+    progress: Report | None = None,
+) -> Any:
+    """Model, adapter, its frozen copy and trainer; heavy libraries load here."""
+    import torch
+    from datasets import Dataset
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, PrinterCallback, set_seed
+    from trl import DPOTrainer
+
+    from breadcrumbs.train.batches import TwinSampler
+    from breadcrumbs.train.trainer import LogCallback, ProgressCallback
+
+    class PairTrainer(DPOTrainer):  # type: ignore[misc]  # trl ships no types
+        """Pairs of twins in one batch; the ids stay as they were checked."""
+
+        def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
+            return dataset
+
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            twins = [example.twin for example in examples]
+            return TwinSampler(twins, self.args.per_device_train_batch_size, self.args.seed)
+
+    set_seed(config.seed)
+    try:
+        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+        model = PeftModel.from_pretrained(base, config.adapter, is_trainable=True)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"{config.adapter}: cannot load model and adapter: {reason}") from error
+    # A published adapter names its base by a hash; checkpoints look for the base's config there.
+    model.peft_config["default"].base_model_name_or_path = str(folder)
+    rows = {name: [list(getattr(one, name)) for one in examples] for name in _COLUMNS}
+    callbacks: list[Any] = [LogCallback(metrics_path)]
+    trainer = PairTrainer(
+        model=model,
+        args=trainer_arguments(config),
+        train_dataset=Dataset.from_dict(rows),
+        processing_class=renderer.tokenizer,
+        callbacks=[*callbacks, ProgressCallback(progress)] if progress else callbacks,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def trainer_arguments(config: DpoConfig) -> Any:
+    """TRL's arguments; every default that could cut or reorder pairs is set here."""
+    import torch
+    from trl import DPOConfig
+
+    on_gpu = torch.cuda.is_available()
+    checkpointing = config.gradient_checkpointing
+    losses = dict(_losses(config))
+    return DPOConfig(
+        output_dir=str(Path(config.out) / CHECKPOINTS),
+        max_length=None,  # the default of 1024 cuts the end, where the decision stands
+        beta=config.beta,
+        loss_type=list(losses),
+        loss_weights=list(losses.values()),
+        remove_unused_columns=False,
+        per_device_train_batch_size=config.batch_pairs,
+        gradient_accumulation_steps=config.grad_accum,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=config.schedule,
+        warmup_steps=config.warmup,
+        max_grad_norm=config.clip,
+        max_steps=config.steps or -1,
+        num_train_epochs=config.epochs or 1.0,
+        seed=config.seed,
+        use_cpu=not on_gpu,
+        bf16=True,
+        gradient_checkpointing=on_gpu if checkpointing is None else checkpointing,
+        save_steps=config.save_every,
+        save_total_limit=2,
+        logging_steps=config.log_every,
+        logging_nan_inf_filter=False,
+        dataloader_pin_memory=on_gpu,
+        disable_tqdm=True,
+        report_to="none",
+    )
+
+
+def _losses(config: DpoConfig) -> Iterator[tuple[str, float]]:
+    """Per token, since a long stall would outweigh a short call; and the anchor."""
+    yield "sigmoid_norm", 1.0
+    if config.anchor:
+        yield "sft", config.anchor

@@ -1,0 +1,128 @@
+"""Preference pairs as token ids: the prompt a server builds, and one finished turn a side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from breadcrumbs.data_gen.pairs import Pair, pairs_of
+from breadcrumbs.errors import DataError
+from breadcrumbs.messages import Message
+from breadcrumbs.train.batches import build_example
+from breadcrumbs.train.config import DpoConfig
+from breadcrumbs.train.preflight import Fault, refusal, template_fault
+from breadcrumbs.train.row_faults import row_faults
+
+if TYPE_CHECKING:
+    from breadcrumbs.rendering import Renderer
+
+
+@dataclass(frozen=True, slots=True)
+class PairExample:
+    """One pair, ready for the loss; each side ends with its end-of-turn token."""
+
+    id: str
+    twin: str
+    fault: str
+    """What is wrong with the rejected side."""
+    prompt_ids: tuple[int, ...]
+    chosen_ids: tuple[int, ...]
+    rejected_ids: tuple[int, ...]
+
+
+def read_pairs(config: DpoConfig) -> list[Pair]:
+    """The pairs of the data set's split.
+
+    Raises:
+        DataError: no complete data set there, or pairs of one direction only.
+    """
+    from breadcrumbs.data_gen.dataset import load_rows
+
+    pairs, _ = pairs_of(load_rows(config.data, config.split))
+    behaviours = {pair.row.behaviour for pair in pairs}
+    for behaviour in ("dispatch", "clarify"):
+        if behaviour not in behaviours:
+            raise DataError(
+                f"{config.data}: split {config.split!r} gives no {behaviour} pair, and pairs of "
+                "one direction teach one answer for all; generate twins"
+            )
+    return pairs
+
+
+def preflight_pairs(
+    pairs: Sequence[Pair], renderer: Renderer, config: DpoConfig
+) -> list[PairExample]:
+    """Every pair as an example, once nothing is wrong with any.
+
+    The chosen side passes what a supervised row passes; both must begin with the prompt that a
+    server builds, and end within `max_tokens`.
+
+    Raises:
+        PreflightError: naming the pairs with their reasons.
+    """
+    if reason := template_fault(renderer):
+        raise refusal([Fault("every pair", reason)], len(pairs))
+    examples: list[PairExample] = []
+    faults: list[Fault] = []
+    for pair in pairs:
+        try:
+            example = build_pair(pair, renderer)
+            reasons = _faults(pair, example, renderer, config.max_tokens)
+        except DataError as error:
+            faults.append(Fault(pair.row.id, str(error)))
+            continue
+        examples.append(example)
+        faults += [Fault(pair.row.id, reason) for reason in reasons]
+    if faults:
+        raise refusal(faults, len(pairs))
+    return examples
+
+
+def build_pair(pair: Pair, renderer: Renderer) -> PairExample:
+    """Render both sides behind the served prompt.
+
+    Raises:
+        DataError: a side does not begin with that prompt, or has nothing to learn.
+    """
+    tools = [dict(tool) for tool in pair.row.tools]
+    prompt = renderer.prompt_ids(pair.prompt, tools)
+    chosen, rejected = (
+        _side(pair.prompt, turn, tools, prompt, renderer) for turn in (pair.chosen, pair.rejected)
+    )
+    return PairExample(
+        pair.row.id, pair.row.twin, pair.fault, tuple(prompt), tuple(chosen), tuple(rejected)
+    )
+
+
+def _side(
+    prompt: Sequence[Message],
+    turn: Message,
+    tools: Sequence[Mapping[str, Any]],
+    prompt_ids: Sequence[int],
+    renderer: Renderer,
+) -> Sequence[int]:
+    row = renderer.training_row([*prompt, turn], tools)
+    span = row.turns[-1]
+    if span.start != len(prompt_ids) or list(row.ids[: span.start]) != list(prompt_ids):
+        raise DataError("its decision turn does not begin behind the served prompt")
+    return row.ids[span.start : span.end]
+
+
+def _faults(
+    pair: Pair, example: PairExample, renderer: Renderer, max_tokens: int | None
+) -> list[str]:
+    row = {**pair.row.to_record(), "messages": _dicts([*pair.prompt, pair.chosen])}
+    reasons = row_faults(row, build_example(row, renderer), renderer, max_tokens)
+    longest = len(example.prompt_ids) + len(example.rejected_ids)
+    if max_tokens is not None and longest > max_tokens:
+        reasons.append(f"{longest} tokens with its rejected side, over max_tokens {max_tokens}")
+    if example.chosen_ids == example.rejected_ids:
+        reasons.append("both sides are the same")
+    if example.rejected_ids[-1] not in renderer.stop_ids:
+        reasons.append("its rejected side has no end-of-turn token")
+    return reasons
+
+
+def _dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    return [message.to_dict() for message in messages]
