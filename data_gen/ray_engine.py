@@ -7,9 +7,11 @@ the one that holds catalogs and hints.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read at import; nothing is sent unasked
 import ray
 import ray.data
 
@@ -17,18 +19,22 @@ from breadcrumbs.data_gen.shards import Job, Made, Tried
 
 
 class RayEngine:
-    """Works in `workers` Ray actors."""
+    """Works in `workers` Ray actors: on the cluster that RAY_ADDRESS names, or on this machine."""
 
     def __init__(self, workers: int, opener: Callable[[], Callable[[Job], Made]]) -> None:
         self.workers = workers
         self.opener = opener
+        if not ray.is_initialized():
+            ray.init(logging_level="warning", log_to_driver=False)
+        context = ray.data.DataContext.get_current()
+        context.execution_options.preserve_order = True
+        context.enable_progress_bars = False
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Made]:
         """All jobs as one Ray data set; results in order, as they come."""
         rows = [dataclasses.asdict(job) | {"items": list(job.items)} for job in jobs]
         if not rows:
             return
-        ray.data.DataContext.get_current().execution_options.preserve_order = True
         made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
             _Worker,
             fn_constructor_args=(self.opener,),

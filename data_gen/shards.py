@@ -90,7 +90,7 @@ class Store:
         try:
             record = self._record(job)
             rows = self._rows_path(job).read_bytes()
-            return record["items"] == list(job.items) and record["sha256"] == _sha256(rows)
+            return bool(record["items"] == list(job.items) and record["sha256"] == _sha256(rows))
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -171,10 +171,14 @@ def _claimed(folder: Path, inputs: str) -> IO[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _made_from(folder, inputs):
-            _empty(folder)
-            _write(folder / _INPUTS, json.dumps(inputs).encode())
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _made_from(folder, inputs):
+                _empty(folder)
+                _write(folder / _INPUTS, json.dumps(inputs).encode())
+        except OSError:
+            lock.close()
+            raise
         return lock
     except BlockingIOError as error:
         raise DataError(
