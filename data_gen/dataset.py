@@ -1,4 +1,4 @@
-"""The data set on disk: one Parquet file per split, a card, and a manifest written last.
+"""The data set on disk: Parquet files for each split, a card, and a manifest written last.
 
 A folder with a manifest is complete; one without is not, and is made anew. JSON columns are
 JSON text with the `datasets` library's `Json` features, so no `null` creeps into arguments.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ from breadcrumbs.messages import Message, messages_from_dicts
 FORMAT = 1
 MANIFEST = "manifest.json"
 CARD = "README.md"
+FILE_ROWS = 8192
+"""Rows of one Parquet file; a split with more has several."""
 AXES = ("behaviour", "split", "source", "domain", "tool")
 Source = Literal["oracle", "corrected", "imported"]
 """`imported` rows were recorded elsewhere; there is no world to replay them in."""
@@ -38,6 +41,7 @@ _AUTHORS_WITH_MODEL = """A model, named under
 `endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
 `reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
 That model's licence and terms may bind what is trained on these rows."""
+_FILE = re.compile(rf"(?P<split>{'|'.join(SPLITS)})(-\d{{5,}})?\.parquet")
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
 
@@ -101,12 +105,27 @@ def load_rows(
     wanted = [split] if split else list(SPLITS)
     rows: list[Row] = []
     for name in wanted:
-        if f"{name}.parquet" not in manifest["files"]:
+        files = split_files(manifest, name)
+        if not files:
             raise DataError(f"{folder}: no split {name!r}; choose from {', '.join(SPLITS)}")
-        rows.extend(_read_split(Path(folder) / f"{name}.parquet"))
+        for file in files:
+            rows.extend(_read_file(Path(folder) / file))
     return [
         row for row in rows if behaviour in (None, row.behaviour) and source in (None, row.source)
     ]
+
+
+def split_files(manifest: Mapping[str, Any], split: str) -> list[str]:
+    """The names of a split's files, in the order of their rows; none where there is no such split.
+
+    A split is `train.parquet`, or where it has more than `FILE_ROWS` rows, `train-00000.parquet`,
+    `train-00001.parquet` and so on.
+    """
+    return sorted(
+        name
+        for name in manifest["files"]
+        if (found := _FILE.fullmatch(name)) is not None and found["split"] == split
+    )
 
 
 def find_row(rows: Sequence[Row], which: str, folder: str | Path) -> Row:
@@ -180,13 +199,8 @@ def gateway_settings(manifest: Mapping[str, Any]) -> GatewaySettings:
     return GatewaySettings(max_hits=int(manifest["config"]["max_hits"]))
 
 
-def counts(rows: Sequence[Row]) -> dict[str, Any]:
-    """How many rows there are in all and along every axis."""
-    return counts_of_records([row.to_record() for row in rows])
-
-
 def counts_of_records(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The same, from the columns."""
+    """How many rows there are in all and along every axis."""
     along = {axis: dict(sorted(Counter(str(r[axis]) for r in records).items())) for axis in AXES}
     return {"trajectories": len(records), **along}
 
@@ -207,8 +221,8 @@ def already_complete(folder: Path, inputs_hash: str) -> bool:
         raise DataError(
             f"{folder}: holds a data set of another config; choose another --out or delete it"
         )
-    ours = {MANIFEST, CARD, *(f"{split}.parquet" for split in SPLITS)}
-    foreign = sorted(p.name for p in folder.iterdir() if p.name not in ours)
+    names = sorted(path.name for path in folder.iterdir())
+    foreign = [n for n in names if n not in (MANIFEST, CARD) and not _FILE.fullmatch(n)]
     if foreign:
         raise DataError(f"{folder}: holds other files ({foreign[0]}); choose another --out")
     return False
@@ -227,15 +241,46 @@ def write_dataset(
     Raises:
         DataError: the place cannot be written.
     """
+    tables = {
+        split: iter([table_of([row.to_record() for row in rows if row.split == split])])
+        for split in SPLITS
+    }
+    return write_tables(folder, tables, manifest, extra)
+
+
+def write_tables(
+    folder: Path,
+    tables: Mapping[Split, Iterator[Any]],
+    manifest: Mapping[str, Any],
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """As `write_dataset`, from Arrow tables that come one by one; few rows are held at a time.
+
+    Raises:
+        DataError: the place cannot be written.
+    """
+    found = {axis: Counter[str]() for axis in AXES}
+    rows = 0
     with _staging(folder) as stage:
         for split in SPLITS:
-            records = [row.to_record() for row in rows if row.split == split]
-            _write_parquet(stage / f"{split}.parquet", records)
+            for number, table in enumerate(_of_size(tables[split], FILE_ROWS)):
+                _count(table, found)
+                rows += len(table)
+                if number == 1:
+                    (stage / f"{split}.parquet").replace(stage / f"{split}-00000.parquet")
+                name = f"{split}-{number:05d}.parquet" if number else f"{split}.parquet"
+                _write_parquet(stage / name, table)
         for name, text in (extra or {}).items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             (stage / name).write_text(text, encoding="utf-8")
         files = {p.name: file_digest(p) for p in sorted(stage.glob("*.parquet"))}
-        full = {"format": FORMAT, **manifest, "counts": counts(rows), "files": files}
+        along = {axis: dict(sorted(found[axis].items())) for axis in AXES}
+        full = {
+            "format": FORMAT,
+            **manifest,
+            "counts": {"trajectories": rows, **along},
+            "files": files,
+        }
         (stage / CARD).write_text(card(full), encoding="utf-8")
         text = json.dumps(full, indent=2, ensure_ascii=False) + "\n"
         with (stage / MANIFEST).open("w", encoding="utf-8") as file:
@@ -243,6 +288,27 @@ def write_dataset(
             file.flush()
             os.fsync(file.fileno())
     return full
+
+
+def _of_size(tables: Iterator[Any], rows: int) -> Iterator[Any]:
+    """The same rows in tables of `rows` rows; the last one has the rest. One at least, if empty."""
+    import pyarrow
+
+    held: list[Any] = [table_of([])]
+    size = 0
+    for table in tables:
+        while size + len(table) > rows:
+            room = rows - size
+            yield pyarrow.concat_tables([*held, table.slice(0, room)])
+            table, held, size = table.slice(room), [], 0
+        held.append(table)
+        size += len(table)
+    yield pyarrow.concat_tables(held)
+
+
+def _count(table: Any, found: Mapping[str, Counter[str]]) -> None:
+    for axis in AXES:
+        found[axis].update(table.column(axis).to_pylist())
 
 
 @contextmanager
@@ -274,12 +340,22 @@ def features() -> Any:
     return Features(columns)
 
 
-def _write_parquet(path: Path, records: list[dict[str, Any]]) -> None:
+def table_of(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as an Arrow table, JSON columns as text."""
+    from datasets import Dataset
+
+    ordered = {n: [r[n] for r in records] for n in (*TEXT_COLUMNS, *_JSON_COLUMNS)}
+    return Dataset.from_dict(ordered, features=features()).data.table
+
+
+def _write_parquet(path: Path, table: Any) -> None:
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
-    ordered = {n: [r[n] for r in records] for n in (*TEXT_COLUMNS, *_JSON_COLUMNS)}
-    Dataset.from_dict(ordered, features=features()).to_parquet(str(path))
+    with path.open("wb") as file:
+        Dataset(table.combine_chunks()).to_parquet(file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
@@ -300,7 +376,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _read_split(path: Path) -> Iterable[Row]:
+def _read_file(path: Path) -> Iterable[Row]:
     for number, record in enumerate(read_records(path)):
         try:
             yield row_from_record(record)
@@ -342,7 +418,7 @@ def card(manifest: Mapping[str, Any]) -> str:
     """A dataset card: what the rows are, how they were made, what they may be used for."""
     found = manifest["counts"]
     configs = "\n".join(
-        f"      - split: {split}\n        path: {split}.parquet" for split in SPLITS
+        f"      - split: {split}\n        path: {_path_of(manifest, split)}" for split in SPLITS
     )
     lines = [
         f"| {axis} | {name} | {number} |"
@@ -387,6 +463,12 @@ even as search hits. Rows dropped while making the set, by reason: {gone}.
 English only, one request per conversation, values said almost verbatim: a model trained on
 these rows learns when to act, not how people really talk. All names and addresses are invented.
 """
+
+
+def _path_of(manifest: Mapping[str, Any], split: str) -> str:
+    """A split's file, or one pattern for its files."""
+    files = split_files(manifest, split)
+    return files[0] if len(files) == 1 else f"{split}-*.parquet"
 
 
 def _imported_card(rows: int, configs: str, lines: Sequence[str], gone: str) -> str:

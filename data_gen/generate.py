@@ -1,18 +1,26 @@
 """The whole generation: config in, verified data set on disk out.
 
-One asyncio loop runs every episode. The order of work is fixed by the config, so the same
-config gives the same bytes.
+The work is cut into shards of places. What is drawn for a place follows from config, seed and
+place, so workers make shards in any order, on any machine. This process takes the finished ones
+in order: it judges duplicates, keeps each shard as it comes, and has lost places drawn again, until
+the rows asked for are there. Which rows come from corrected episodes and which requests are
+declined is decided from what was taken, and made the same way. In the end rows are read from the
+shards in batch order and written to Parquet.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import hashlib
+import heapq
+import itertools
 import json
 import random
+from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -23,28 +31,45 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen import scenarios
+from breadcrumbs.data_gen.collecting import (
+    ATTEMPTS,
+    Collected,
+    Collector,
+    Source,
+    evenly,
+    place_of,
+    tables,
+)
 from breadcrumbs.data_gen.correction import Correction, correct
-from breadcrumbs.data_gen.dataset import Row, already_complete, read_manifest, write_dataset
+from breadcrumbs.data_gen.dataset import (
+    Row,
+    already_complete,
+    read_manifest,
+    row_from_record,
+    write_dataset,
+    write_tables,
+)
 from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.derive import derive
 from breadcrumbs.data_gen.derived_files import derived_files
+from breadcrumbs.data_gen.engines import Engine, EngineName, open_engine
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
-from breadcrumbs.data_gen.splits import Split, Splits, choose_held_out, make_splits
+from breadcrumbs.data_gen.shards import Job, Made, Store, Tried, open_store, packed
+from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, choose_held_out, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
 from breadcrumbs.endpoint_config import EndpointConfig, check_endpoint
 from breadcrumbs.errors import CatalogError, ConfigError, DataError
+from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.imports.importing import import_sources
 from breadcrumbs.gateway.search import ToolIndex
 from breadcrumbs.progress import Report
-
-ATTEMPTS = 8
-"""Draws per place before the place is given up."""
 
 
 @checked(config=STRICT)
@@ -103,8 +128,18 @@ class GenerateConfig:
     """Share of training twins whose requests the endpoint puts into other words."""
 
 
-def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, Any]:
+def generate(
+    config: GenerateConfig,
+    out: Path,
+    progress: Report,
+    *,
+    workers: int = 1,
+    engine: EngineName = "local",
+) -> dict[str, Any]:
     """Make the data set in `out` unless it is there already; returns its manifest.
+
+    Finished shards lie in a hidden folder beside `out` until it is whole. After an error, or the
+    end of this process, the same call goes on from there, with any workers and engine.
 
     Raises:
         ConfigError: held-out lists do not fit the catalog, or the endpoint cannot be asked.
@@ -127,19 +162,49 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
         check_endpoint(config.endpoint)  # before the work
     elif config.reworded_share:
         raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
-    made = asyncio.run(_make_rows(config, splits, hints, progress))
-    asked = _ask_endpoint(config, made, splits, hints, out, progress)
-    manifest = {
-        "inputs_hash": digest,
-        "version": __version__,
-        "config": config_dict(config),
-        "tools": {split: splits.tools(split) for split in _amounts(config)},
-        "dropped": dict(sorted(made.dropped.items())),
-        **({"missing_rows": dict(made.missing)} if made.missing else {}),
-        **({"derived": inputs.derived} if inputs.derived else {}),
-        **({"endpoint": asked} if asked else {}),
-    }
-    return write_dataset(out, made.rows, manifest, inputs.files)
+    work = out.with_name(f".{out.name}.shards")
+    # With another `shortfall` the same shards are made.
+    shards = inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, hints)
+    with open_store(work, shards) as store:
+        opener = functools.partial(open_workshop, *_worker_inputs(inputs, work), shards)
+        shop = Workshop(config, splits, hints)
+        with open_engine(engine, workers, shop.make, opener) as crew:
+            made = _make_rows(shop, store, crew, progress)
+        manifest = {
+            "inputs_hash": digest,
+            "version": __version__,
+            "config": config_dict(config),
+            "tools": {split: splits.tools(split) for split in _amounts(config)},
+            "dropped": made.dropped,
+            **({"missing_rows": dict(made.missing)} if made.missing else {}),
+            **({"derived": inputs.derived} if inputs.derived else {}),
+        }
+        if config.endpoint is not None:
+            return _ask_endpoint(made, shop, manifest, inputs, out, progress)
+        return write_tables(out, made.tables, _sorted(manifest), inputs.files)
+
+
+def _sorted(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {**manifest, "dropped": dict(sorted(manifest["dropped"].items()))}
+
+
+def _worker_inputs(inputs: _Inputs, work: Path) -> tuple[GenerateConfig, _Paths, _Paths]:
+    """Config, catalogs and hints for workers; derived ones lie beside the shards."""
+    for name, text in inputs.files.items():
+        write_text(work / name, text)
+    where = work if inputs.files else Path()
+    catalogs, hints = (
+        tuple(str((where / name).resolve()) for name in names)
+        for names in (
+            _derived(inputs, "catalogs/") or inputs.config.catalogs,
+            _derived(inputs, "hints/") or inputs.config.hints,
+        )
+    )
+    return inputs.config, catalogs, hints
+
+
+def _derived(inputs: _Inputs, kind: str) -> tuple[str, ...]:
+    return tuple(name for name in inputs.files if name.startswith(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,86 +303,222 @@ def practice_for(config: GenerateConfig, splits: Splits) -> Practice:
     return practice_tools(count, config.seed, splits.catalog_for("train"))
 
 
-async def _make_rows(
-    config: GenerateConfig, splits: Splits, hints: Mapping[str, ToolHint], progress: Report
-) -> _Made:
-    dropped: Counter[str] = Counter()
-    missing: Counter[str] = Counter()
-    rows: list[Row] = []
-    seen: set[str] = set()
-    total = planned_rows(config)
-    for split, amount in _amounts(config).items():
+@dataclass(slots=True)
+class _Rows:
+    """What came of a config, its rows still in their shards."""
 
-        def step(done: int, split: Split = split, before: int = len(rows)) -> None:
-            progress(before + done, total, split)
-
-        catalog = splits.catalog_for(split)
-        maker = _Maker(config, split, catalog, hints, dropped, missing, seen, step)
-        rows.extend(await maker.rows(splits.tools(split), amount))
-        if split == "train":
-            if not rows:
-                raise DataError(f"train: no row can be made, dropped: {dict(dropped)}")
-            made = practice_for(config, splits)
-            maker = _Maker(
-                config, split, made.catalog, made.hints, dropped, missing, seen, step, maker.made
-            )
-            rows.extend(await maker.practice())
-    return _Made(rows, dropped, missing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """What came of a config: rows, what was dropped by reason, what is missing by split."""
-
-    rows: list[Row]
+    tables: dict[Split, Iterator[Any]]
     dropped: Counter[str]
-    missing: Counter[str]
+    missing: dict[str, int]
+
+
+def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> _Rows:
+    total = planned_rows(shop.config)
+    collector = Collector(store, crew, lambda rows, maker: progress(rows, total, maker))
+    made = _Rows({}, collector.dropped, {})
+    for split, amount in _amounts(shop.config).items():
+        rows = _SplitRows(shop, split, collector, made.missing)
+        made.tables[split] = rows.tables(amount)
+        if split == "train":
+            if not collector.rows:
+                raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
+            made.tables[split] = itertools.chain(made.tables[split], rows.practice())
+    return made
 
 
 def _ask_endpoint(
-    config: GenerateConfig,
-    made: _Made,
-    splits: Splits,
-    hints: Mapping[str, ToolHint],
+    made: _Rows,
+    shop: Workshop,
+    manifest: Mapping[str, Any],
+    inputs: _Inputs,
     out: Path,
     progress: Report,
 ) -> dict[str, Any]:
-    """Put what an endpoint made into the rows' places; says how many got how far."""
-    if config.endpoint is None:
-        return {}
+    """Put what an endpoint made into the rows' places, and write them. All rows are in memory."""
     from breadcrumbs.data_gen.teacher import Shares, teach
 
-    verifier = Verifier(splits.catalog_for("train"), GatewaySettings(max_hits=config.max_hits))
+    config = shop.config
+    assert config.endpoint is not None
+    records = (record for split in made.tables.values() for t in split for record in t.to_pylist())
+    rows = [row_from_record(record) for record in records]
+    verifier = Verifier(shop.splits.catalog_for("train"), GatewaySettings(max_hits=config.max_hits))
     # Beside the data set, which appears whole or not at all.
     answers = out.with_name(f"{out.name}.answers")
     shares = Shares(config.corrected_share, config.reworded_share)
     taught = asyncio.run(
-        teach(config.endpoint, made.rows, shares, verifier, hints, answers, progress)
+        teach(config.endpoint, rows, shares, verifier, shop.hints, answers, progress)
     )
-    made.rows[:] = taught.rows
-    made.dropped.update(taught.dropped)
-    return taught.report
+    dropped = made.dropped + taught.dropped
+    full = {**manifest, "dropped": dict(sorted(dropped.items())), "endpoint": taught.report}
+    return write_dataset(out, taught.rows, full, inputs.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitRows:
+    """Collects the rows of one split."""
+
+    shop: Workshop
+    split: Split
+    collector: Collector
+    missing: dict[str, int]
+
+    def tables(self, amount: Amount) -> Iterator[Any]:
+        """Twins next to each other; declines two by two and singles two by two among them."""
+        pairs = self._places(self.split, "pair", amount.pairs)
+        singles = self._places(self.split, "single", amount.singles)
+        declines = self._declines(pairs, singles, amount.declines)
+        rows = len(declines.items) + len(singles.items)
+        pair_tables, single_tables = self._corrected(pairs, singles)
+        extras = by_two(itertools.chain(tables(self.collector.store, declines), single_tables))
+        return spread(pair_tables, len(pairs.items), extras, -(-rows // 2))
+
+    def practice(self) -> Iterator[Any]:
+        """Twins on made-up tools, each tool once."""
+        (batches,) = self._corrected(
+            self._places(PRACTICE, "practice", self.shop.config.practice_pairs)
+        )
+        return batches
+
+    def _places(self, maker: str, task: Task, count: int) -> Collected:
+        possible = count if count and self.shop.maker(maker).specs(task) else 0
+        found = self.collector.places(Source(maker, task), possible)
+        if len(found.items) < count:
+            self._short(len(found.items), count, task)
+        return found
+
+    def _declines(self, pairs: Collected, singles: Collected, count: int) -> Collected:
+        """Requests from all over the split, their tools taken out of the catalog."""
+        order = array("Q", [])
+        if count:
+            order.extend(2 * item for item in pairs.items)
+            order.extend(2 * item + 1 for item in singles.items)
+            random.Random(f"{self.shop.config.seed}/{self.split}/decline").shuffle(order)
+        found = self.collector.first(Source(self.split, "decline"), order, count)
+        if len(found.items) < count:
+            self._short(len(found.items), count, "decline")
+        return found
+
+    def _corrected(self, *kinds: Collected) -> list[Iterator[Any]]:
+        """The rows of places, with corrections spread evenly over the training dispatch rows."""
+        config, store = self.shop.config, self.collector.store
+        share = config.corrected_share if config.endpoint is None else 0.0
+        if self.split != "train":
+            share = 0.0
+        batches: list[Iterator[Any]] = []
+        before = 0
+        for found in kinds:
+            rows = tables(store, found, by_place=True)
+            chosen = evenly(found.begun, found.items, share, before)
+            source = Source(found.source.maker, f"corrected-{found.source.task}")
+            better = self.collector.every(source, chosen)
+            batches.append(_replaced(rows, tables(store, better)))
+            before += len(found.begun)
+        return batches
+
+    def _short(self, made: int, count: int, kind: str) -> None:
+        """Fewer rows than asked for: an error, or counted where the config says so."""
+        if self.shop.config.shortfall == "error":
+            raise DataError(
+                f"{self.split}: only {made} of {count} {kind}s can be made, dropped:"
+                f" {dict(self.collector.dropped)}; ask for fewer, add tools and hint values, or"
+                " take what there is with shortfall=report, which goes on from here"
+            )
+        self.missing[f"{self.split} {kind}s"] = count - made
+
+
+def _replaced(batches: Iterator[Any], others: Iterator[Any]) -> Iterator[Any]:
+    """Batches with their first row replaced where there is another one of the same id."""
+    import pyarrow
+
+    other = next(others, None)
+    for batch in batches:
+        if other is not None and other["id"][0] == batch["id"][0]:
+            batch = pyarrow.concat_tables([other, batch.slice(1)])
+            other = next(others, None)
+        yield batch
+
+
+def spread(
+    batches: Iterator[Any], count: int, extras: Iterator[Any], extra_count: int
+) -> Iterator[Any]:
+    """All batches in order, with the extra ones at even distances among them."""
+    placed = (((i + 0.5) / count, 0, batch) for i, batch in enumerate(batches))
+    others = (((i + 0.5) / extra_count, 1, batch) for i, batch in enumerate(extras))
+    return (batch for _, _, batch in heapq.merge(placed, others, key=lambda item: item[:2]))
+
+
+def by_two(rows: Iterator[Any]) -> Iterator[Any]:
+    """Tables of one row as tables of two; the last may have one."""
+    import pyarrow
+
+    while two := list(itertools.islice(rows, 2)):
+        yield pyarrow.concat_tables(two)
+
+
+_Paths = tuple[str, ...]
+Task = Literal["pair", "single", "practice"]
+
+
+def open_workshop(
+    config: GenerateConfig, catalogs: _Paths, hints: _Paths, digest: str
+) -> Callable[[Job], Made]:
+    """A workshop in another process, from the same files.
+
+    Raises:
+        DataError: the files are not what they were.
+    """
+    catalog, known = load_catalog(catalogs or None), load_hints(hints or None)
+    if inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, known) != digest:
+        raise DataError(
+            "a worker reads other catalogs or hints than this process did; leave them alone while"
+            " data is made and run the same command again"
+        )
+    splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
+    return Workshop(config, splits, known).make
+
+
+class Workshop:
+    """Everything that decides what comes of a job."""
+
+    def __init__(
+        self, config: GenerateConfig, splits: Splits, hints: Mapping[str, ToolHint]
+    ) -> None:
+        self.config = config
+        self.splits = splits
+        self.hints = hints
+        self._makers: dict[str, _Maker] = {}
+
+    def make(self, job: Job) -> Made:
+        """Do a job; the same job gives the same bytes."""
+        return asyncio.run(self.maker(job.maker).make(job))
+
+    def maker(self, name: str) -> _Maker:
+        """The one of a split, or of the made-up tools."""
+        if name not in self._makers:
+            self._makers[name] = self._new_maker(name)
+        return self._makers[name]
+
+    def _new_maker(self, name: str) -> _Maker:
+        if name == PRACTICE:
+            made = practice_for(self.config, self.splits)
+            return _Maker(self.config, "train", made.catalog, made.hints, made.catalog.names())
+        split = next(split for split in SPLITS if split == name)
+        catalog = self.splits.catalog_for(split)
+        return _Maker(self.config, split, catalog, self.hints, self.splits.tools(split))
 
 
 @dataclass(slots=True)
 class _Maker:
-    """Makes the rows of one split, in batch order."""
+    """Makes the rows of one split. Nothing is remembered from one candidate to the next."""
 
     config: GenerateConfig
     split: Split
     catalog: Catalog
     hints: Mapping[str, ToolHint]
-    dropped: Counter[str]
-    missing: Counter[str]
-    seen: set[str]
-    step: Callable[[int], None]
+    tools: Sequence[str]
     index: ToolIndex = field(init=False)
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
-    made: int = 0
-    """Rows made so far."""
-    corrections: int = 0
-    """Dispatch rows counted for the share of corrected ones."""
 
     def __post_init__(self) -> None:
         training = self.split == "train"
@@ -331,41 +532,74 @@ class _Maker:
             denied_share=self.config.denied_share if training else 0.0,
         )
 
-    async def rows(self, tools: Sequence[str], amount: Amount) -> list[Row]:
-        """Twins next to each other; declines two by two and singles two by two among them."""
-        specs = [self._spec(name) for name in tools]
+    def specs(self, kind: str) -> list[ToolSpec]:
+        """The tools whose turn it is, in places of a kind."""
+        specs = [self._spec(name) for name in self.tools]
+        if kind == "practice":
+            return specs
         askable = [s for s in specs if droppable(s, self.hints[s.name])]
-        silent = [s for s in specs if s not in askable] or specs
-        blueprints: list[Blueprint] = []
-        pairs = await self._collect(askable, amount.pairs, "pair", blueprints)
-        singles = await self._collect(silent, amount.singles, "single", blueprints)
-        declines = await self._declines(blueprints, amount.declines)
-        extras = _by_two([*declines, *(row for batch in singles for row in batch)])
-        return [row for batch in spread(pairs, extras) for row in batch]
+        if kind == "pair":
+            return askable
+        return [s for s in specs if s not in askable] or specs
 
-    async def practice(self) -> list[Row]:
-        """Twins on made-up tools, each tool once."""
-        specs = [self._spec(name) for name in self.catalog.names()]
-        pairs = await self._collect(specs, self.config.practice_pairs, "practice", [])
-        return [row for batch in pairs for row in batch]
+    async def make(self, job: Job) -> Made:
+        """Rows for the candidates of a job."""
+        tried: list[Tried] = []
+        rows: list[Row] = []
+        task, _, kind = job.task.rpartition("-")
+        for item in job.items:
+            if kind == "decline":
+                found, more = await self._declined(item)
+            elif task == "corrected":
+                found, more = await self._corrected(kind, item)
+            else:
+                found, more = await self._place(kind, item)
+            tried.append(found)
+            rows += more
+        return Made(tuple(tried), packed([row.to_record() for row in rows]))
 
-    async def _collect(
-        self, specs: Sequence[ToolSpec], count: int, kind: str, blueprints: list[Blueprint]
-    ) -> list[list[Row]]:
-        """`count` places, tools in turn, so that every tool and argument has its share."""
-        batches: list[list[Row]] = []
-        place = 0
-        while len(batches) < count:
-            if not specs or place >= ATTEMPTS * count:
-                self._short(len(batches), count, kind)
-                break
-            spec, rounds = self._in_turn(specs, place)
-            drop = None if kind == "single" else self._drop(spec, rounds)
-            batch = await self._place(spec, drop, f"{self.split}-{kind}-{place:04d}", blueprints)
-            if batch:
-                batches.append(batch)
-            place += 1
-        return batches
+    async def _place(self, kind: str, item: int) -> tuple[Tried, list[Row]]:
+        """Twins, or one scenario, for a place: the first draw from `item` on that passes."""
+        place, first = place_of(item)
+        dropped: list[str] = []
+        for attempt in range(first, ATTEMPTS):
+            drawn = self._draw(kind, place, attempt)
+            if isinstance(drawn, Dropped):
+                dropped.append(drawn.reason)
+                continue
+            twins = [scenarios.dispatch(drawn)]
+            if drawn.drop is not None:
+                twins.append(scenarios.clarify(drawn))
+            rows = await self._verified(twins, dropped)
+            if rows:
+                return self._tried(item + attempt - first, rows, dropped), rows
+        return Tried(item, (), tuple(dropped)), []
+
+    async def _declined(self, item: int) -> tuple[Tried, list[Row]]:
+        """The request of a candidate that was taken, its tool taken out of the catalog."""
+        taken, single = divmod(item, 2)
+        drawn = self._drawn("single" if single else "pair", taken)
+        twin = scenarios.decline(drawn, self.catalog, self.index, self.config.max_hits)
+        dropped: list[str] = []
+        rows = await self._verified([twin], dropped)
+        return self._tried(item, rows, dropped), rows
+
+    async def _corrected(self, kind: str, item: int) -> tuple[Tried, list[Row]]:
+        """The dispatch row of a candidate that was taken, from a nudged episode."""
+        scenario = scenarios.dispatch(self._drawn(kind, item))
+        spec, hint = self._spec(scenario.tool), self.hints[scenario.tool]
+        result = await correct(scenario, spec, hint, self.catalog, self.verifier.settings)
+        if not isinstance(result, Correction):
+            return Tried(item, (), (result,)), []
+        dropped: list[str] = []
+        row = await self._row(
+            scenario, result.episode, "corrected", {"stall": result.kind}, dropped
+        )
+        rows = [row] if row else []
+        return self._tried(item, rows, dropped), rows
+
+    def _tried(self, item: int, rows: Sequence[Row], dropped: Sequence[str]) -> Tried:
+        return Tried(item, tuple(key_of(row.scenario) for row in rows), tuple(dropped))
 
     def _in_turn(self, specs: Sequence[ToolSpec], place: int) -> tuple[ToolSpec, int]:
         """The tool of a place and how often it had its turn before.
@@ -391,107 +625,54 @@ class _Maker:
         start = random.Random(f"{self.config.seed}/{spec.name}").randrange(len(names))
         return names[(start + rounds) % len(names)]
 
-    async def _place(
-        self, spec: ToolSpec, drop: str | None, key: str, blueprints: list[Blueprint]
-    ) -> list[Row]:
-        for attempt in range(ATTEMPTS):
-            drawn = self._draw(spec, drop, f"{key}-{attempt}" if attempt else key)
-            if isinstance(drawn, Dropped):
-                self.dropped[drawn.reason] += 1
-                continue
-            twins = [scenarios.dispatch(drawn)]
-            if drop is not None:
-                twins.append(scenarios.clarify(drawn))
-            batch = await self._verified(twins)
-            if batch:
-                blueprints.append(drawn)
-                return batch
-        return []
-
-    def _draw(self, spec: ToolSpec, drop: str | None, key: str) -> Blueprint | Dropped:
-        hint = self.hints[spec.name]
+    def _draw(self, kind: str, place: int, attempt: int) -> Blueprint | Dropped:
+        spec, rounds = self._in_turn(self.specs(kind), place)
+        key = f"{self.split}-{kind}-{place:04d}"
         return scenarios.make_blueprint(
-            key,
+            f"{key}-{attempt}" if attempt else key,
             self.split,
             spec,
-            hint,
+            self.hints[spec.name],
             self.catalog,
             self.index,
             self.recipe,
             seed=self.config.seed,
-            drop=drop,
+            drop=None if kind == "single" else self._drop(spec, rounds),
         )
 
-    async def _declines(self, blueprints: Sequence[Blueprint], count: int) -> list[Row]:
-        """Requests from all over the split, their tools taken out of the catalog."""
-        rows: list[Row] = []
-        order = list(range(len(blueprints)))
-        random.Random(f"{self.config.seed}/{self.split}/decline").shuffle(order)
-        for position in order:
-            if len(rows) == count:
-                break
-            twin = scenarios.decline(
-                blueprints[position], self.catalog, self.index, self.config.max_hits
-            )
-            rows.extend(await self._verified([twin]))
-        if len(rows) < count:
-            self._short(len(rows), count, "decline")
-        return rows
+    def _drawn(self, kind: str, item: int) -> Blueprint:
+        """A candidate that was taken, drawn again."""
+        drawn = self._draw(kind, *place_of(item))
+        assert isinstance(drawn, Blueprint)
+        return drawn
 
-    def _short(self, made: int, count: int, kind: str) -> None:
-        """Fewer rows than asked for: an error, or counted where the config says so."""
-        if self.config.shortfall == "error":
-            raise DataError(
-                f"{self.split}: only {made} of {count} {kind}s can be made, dropped:"
-                f" {dict(self.dropped)}; ask for fewer or add tools and hint values"
-            )
-        self.missing[f"{self.split} {kind}s"] = count - made
-
-    async def _verified(self, twins: Sequence[Scenario]) -> list[Row]:
+    async def _verified(self, twins: Sequence[Scenario], dropped: list[str]) -> list[Row]:
         """Rows for all twins, or none: one bad twin drops its partner as well."""
-        batch: list[Row] = []
+        rows: list[Row] = []
         for scenario in twins:
-            key = duplicate_key(scenario)
-            if key in self.seen:
-                self.dropped["duplicate"] += 1
-                return []
-            row = await self._row(scenario)
+            policy = OraclePolicy(scenario, self._spec(scenario.tool))
+            settings = self.verifier.settings
+            episode = await run_episode(scenario, self.catalog, settings, policy)
+            row = await self._row(scenario, episode, "oracle", {}, dropped)
             if row is None:
                 return []
-            batch.append(row)
-        self.seen.update(duplicate_key(scenario) for scenario in twins)
-        self.made += len(batch)
-        self.step(self.made)
-        return batch
+            rows.append(row)
+        return rows
 
-    async def _row(self, scenario: Scenario) -> Row | None:
-        episode, source, meta = await self._episode(scenario)
+    async def _row(
+        self,
+        scenario: Scenario,
+        episode: Episode,
+        source: RowSource,
+        meta: Mapping[str, Any],
+        dropped: list[str],
+    ) -> Row | None:
         reason = await self.verifier.reason(scenario, episode, self.hints[scenario.tool])
         if reason is not None:
-            self.dropped[reason] += 1
+            dropped.append(reason)
             return None
-        meta |= row_meta(episode, scenario)
+        meta = {**meta, **row_meta(episode, scenario)}
         return Row(scenario.id, scenario, source, episode.messages, episode.tools, meta)
-
-    async def _episode(self, scenario: Scenario) -> tuple[Episode, RowSource, dict[str, Any]]:
-        """Oracle or corrected; a stall the radar misses is counted and replaced by the oracle."""
-        spec, hint = self._spec(scenario.tool), self.hints[scenario.tool]
-        settings = self.verifier.settings
-        if self._correct_next(scenario):
-            result = await correct(scenario, spec, hint, self.catalog, settings)
-            if isinstance(result, Correction):
-                return result.episode, "corrected", {"stall": result.kind}
-            self.dropped[result] += 1
-        policy = OraclePolicy(scenario, spec)
-        return await run_episode(scenario, self.catalog, settings, policy), "oracle", {}
-
-    def _correct_next(self, scenario: Scenario) -> bool:
-        """Spread corrections evenly over the training dispatch rows."""
-        if self.split != "train" or scenario.behaviour != "dispatch":
-            return False
-        share = self.config.corrected_share if self.config.endpoint is None else 0.0
-        self.corrections += 1
-        return int(self.corrections * share) > int((self.corrections - 1) * share)
 
     def _spec(self, name: str) -> ToolSpec:
         spec = self.catalog.tool(name)
@@ -499,12 +680,7 @@ class _Maker:
         return spec
 
 
-def spread(batches: Sequence[list[Row]], extras: Sequence[list[Row]]) -> list[list[Row]]:
-    """All batches in order, with the extra ones at even distances among them."""
-    placed = [((i + 0.5) / len(batches), 0, batch) for i, batch in enumerate(batches)]
-    placed += [((i + 0.5) / len(extras), 1, batch) for i, batch in enumerate(extras)]
-    return [batch for _, _, batch in sorted(placed, key=lambda item: item[:2])]
-
-
-def _by_two(rows: Sequence[Row]) -> list[list[Row]]:
-    return [list(rows[i : i + 2]) for i in range(0, len(rows), 2)]
+def key_of(scenario: Scenario) -> int:
+    """64 bits of what makes two rows duplicates."""
+    digest = hashlib.blake2b(duplicate_key(scenario).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")

@@ -24,6 +24,7 @@ from breadcrumbs.data_gen.dataset import (
     read_manifest,
     read_records,
     row_from_record,
+    split_files,
 )
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.generate import GenerateConfig, inputs_hash, practice_for
@@ -101,7 +102,8 @@ def validate(folder: Path, progress: Report) -> Validation:
 
 def _file_faults(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Fault]:
     wanted = manifest["files"]
-    for name in sorted({*wanted, *(f"{split}.parquet" for split in SPLITS)}):
+    unnamed = {f"{split}.parquet" for split in SPLITS if not split_files(manifest, split)}
+    for name in sorted({*wanted, *unnamed}):
         try:
             found = file_digest(folder / name)
         except OSError:
@@ -135,18 +137,18 @@ class _Checker:
         made_up = Verifier(self.practice.catalog, self.settings)
         for split in SPLITS:
             known = Verifier(self.splits.catalog_for(split), self.settings)
-            records = self._records(split)
-            total = max(self.manifest["counts"]["trajectories"], done + len(records))
-            for number, record in enumerate(records):
-                self.columns.append({axis: record.get(axis) for axis in AXES})
-                where = f"{split}.parquet row {number} ({record.get('id')})"
-                verifier = made_up if record.get("domain") == PRACTICE else known
-                await self._check_row(split, record, verifier, where)
-                done += 1
-                self.progress(done, total)
+            for name in split_files(self.manifest, split):
+                records = self._records(name)
+                total = max(self.manifest["counts"]["trajectories"], done + len(records))
+                for number, record in enumerate(records):
+                    self.columns.append({axis: record.get(axis) for axis in AXES})
+                    where = f"{name} row {number} ({record.get('id')})"
+                    verifier = made_up if record.get("domain") == PRACTICE else known
+                    await self._check_row(split, record, verifier, where)
+                    done += 1
+                    self.progress(done, total)
 
-    def _records(self, split: Split) -> list[dict[str, Any]]:
-        name = f"{split}.parquet"
+    def _records(self, name: str) -> list[dict[str, Any]]:
         try:
             return read_records(self.folder / name)
         except DataError:

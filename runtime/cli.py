@@ -25,6 +25,8 @@ from breadcrumbs.gateway_cli import encoder_option, gateway
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from breadcrumbs.data_gen.engines import EngineName
+
 USAGE_ERROR = 2
 INTERRUPTED = 130
 CONFIG = click.Path(path_type=Path)
@@ -63,12 +65,34 @@ cli.add_command(catalog)
     metavar="SOURCE",
     help="Your tools, as for catalog import.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes, or Ray actors. The bytes are the same.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Who does the work: this machine, or a Ray cluster.",
+)
 @overrides
-def generate(config: Path, out: Path, sources: tuple[str, ...], changes: tuple[str, ...]) -> None:
+def generate(
+    config: Path,
+    out: Path,
+    sources: tuple[str, ...],
+    workers: int,
+    engine: EngineName,
+    changes: tuple[str, ...],
+) -> None:
     """Make a verified data set through the gateway and the loop.
 
     With --catalog the tools come from files or servers that nobody has written hints for; world,
-    values and wording are derived from their schemas.
+    values and wording are derived from their schemas. After a failure the same command goes on
+    where it ended, also with other --workers.
     """
     from breadcrumbs import config as configs
     from breadcrumbs.data_gen.generate import GenerateConfig
@@ -81,7 +105,7 @@ def generate(config: Path, out: Path, sources: tuple[str, ...], changes: tuple[s
     settings = configs.load(config, GenerateConfig, changes)
     console = _console()
     with live("generate", console) as report:
-        manifest = run(settings, out, report)
+        manifest = run(settings, out, report, workers=workers, engine=engine)
     print_counts(console, manifest, out)
 
 

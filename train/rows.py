@@ -39,18 +39,20 @@ def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def data_hash(config: TrainConfig | DpoConfig) -> str:
-    """Hex SHA-256 of the split's file as it lies on disk now.
+    """Hex SHA-256 of the split's files, one after the other, as they lie on disk now.
 
     Raises:
         DataError: no complete data set there.
     """
-    from breadcrumbs.data_gen.dataset import read_manifest
+    from breadcrumbs.data_gen.dataset import read_manifest, split_files
 
-    read_manifest(config.data)
-    path = Path(config.data) / f"{config.split}.parquet"
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot read: {error.strerror}; generate the data again"
-        ) from error
+    digest = hashlib.sha256()
+    for name in split_files(read_manifest(config.data), config.split):
+        path = Path(config.data) / name
+        try:
+            digest.update(path.read_bytes())
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot read: {error.strerror}; generate the data again"
+            ) from error
+    return digest.hexdigest()
