@@ -22,6 +22,10 @@ Execute = Callable[[ToolSpec, Mapping[str, Any]], Awaitable[tuple[str, dict[str,
 idempotency_key: ContextVar[str | None] = ContextVar("idempotency_key", default=None)
 """The approval's id while its write runs: what an executor may pass on to a tool that takes one."""
 
+may_begin: ContextVar[Callable[[], bool] | None] = ContextVar("may_begin", default=None)
+"""Whether the write that runs may still begin: asked right before its effect by an executor that
+has to wait first, as its row may have been given up or run out meanwhile."""
+
 TOOL_CHANGED = "the tool changed since this was held; nothing was run"
 
 
@@ -88,8 +92,16 @@ class ApprovedWrites:
         claimed = self._journal.claim(approval_id, spec.content_hash)
         if claimed is None:
             return
-        idempotency_key.set(approval_id)  # of this task's own context
+        idempotency_key.set(approval_id)  # both of this task's own context
+        may_begin.set(lambda: self._stands(approval_id))
         status, details = await self._execute(spec, claimed.arguments)
         outcome = details["result"] if status == "done" else {"reason": details["reason"]}
         if not self._journal.finish(approval_id, status, outcome):
             logger.warning("%s ended as %s after it was given up", approval_id, status)
+
+    def _stands(self, approval_id: str) -> bool:
+        try:
+            return self._journal.may_begin(approval_id)
+        except DataError as error:  # fails closed
+            logger.warning("%s is not begun: %s", approval_id, error)
+            return False

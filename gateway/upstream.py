@@ -83,7 +83,7 @@ class UpstreamExecutor:
         place = self._places[spec.upstream or ""]
         if spec.risk is not Risk.READ or place.age_s() > self._limits.fresh_s:
             try:
-                await self._refresh(place)
+                await asyncio.shield(self._refresh(place))
             except CatalogError as error:
                 raise ToolFailure(f"{error}; nothing was run") from error
         now = self.catalog.tool(spec.name)
@@ -104,23 +104,33 @@ class UpstreamExecutor:
     def _on_change(self, name: str) -> None:
         place = self._places[name]
         place.asked = None  # whoever comes before the answer asks for himself
-        task = asyncio.create_task(self._refresh_quietly(place))
-        self._refreshing.add(task)
-        task.add_done_callback(self._refreshing.discard)
+        self._refresh(place)
 
-    async def _refresh_quietly(self, place: _Place) -> None:
-        try:
-            await self._refresh(place)
-        except CatalogError as error:
+    def _refresh(self, place: _Place) -> asyncio.Task[None]:
+        """Ask a server for its tools from now on: one question is open, at most one more waits.
+
+        All who come while one is open share the one after it, whatever number they are.
+        """
+        if place.waiting is None:
+            task = asyncio.create_task(self._ask_and_import(place))
+            place.waiting = task
+            self._refreshing.add(task)
+            task.add_done_callback(self._refreshed)
+        return place.waiting
+
+    def _refreshed(self, task: asyncio.Task[None]) -> None:
+        self._refreshing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("%s", error)
 
-    async def _refresh(self, place: _Place) -> None:
+    async def _ask_and_import(self, place: _Place) -> None:
         if await self._ask(place):
             self._import()
 
     async def _ask(self, place: _Place) -> bool:
         """Ask a server for its tools; True where they are not what they were."""
         async with place.asking:
+            place.waiting = None  # who comes from here on needs a later answer
             tools = await place.upstream.tools()
             place.asked = time.monotonic()
             changed, place.tools = tools != place.tools, tools
@@ -153,6 +163,8 @@ class _Place:
     tools: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     asked: float | None = None
     asking: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+    waiting: asyncio.Task[None] | None = None
+    """The question that is put once the open one is answered."""
 
     def age_s(self) -> float:
         return float("inf") if self.asked is None else time.monotonic() - self.asked

@@ -29,7 +29,7 @@ from mcp.types import (
 )
 
 from breadcrumbs.errors import CatalogError
-from breadcrumbs.gateway.execution import idempotency_key
+from breadcrumbs.gateway.execution import idempotency_key, may_begin
 from breadcrumbs.gateway.imports.live import (
     FAULTS,
     TIMEOUT_S,
@@ -47,6 +47,7 @@ MAX_ANSWER_BYTES = 1024 * 1024
 CALL_S = 60.0
 KEY_META = "breadcrumbs/idempotency-key"
 """Where a call carries its approval's id, for a tool that takes an idempotency key."""
+TOO_LATE = "its time was over before the server could be called; nothing was run"
 _BROKEN = (*FAULTS, anyio.ClosedResourceError, anyio.BrokenResourceError)
 _NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 """Errors by which a server says that it did not begin."""
@@ -127,6 +128,9 @@ class Upstream:
             client = await session.client()
         except CatalogError as error:
             raise ToolFailure(f"{error}; nothing was run") from error
+        still = may_begin.get()
+        if still is not None and not still():
+            raise ToolFailure(TOO_LATE)
         key = idempotency_key.get()
         meta = None if key is None else cast(RequestParamsMeta, {KEY_META: key})
         try:

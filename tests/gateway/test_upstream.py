@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ from breadcrumbs.gateway.approvals import ApprovalJournal
 from breadcrumbs.gateway.catalog import Risk
 from breadcrumbs.gateway.execution import TOOL_CHANGED
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession
-from breadcrumbs.gateway.identity import SystemClock, SystemIds
+from breadcrumbs.gateway.identity import SimulatedClock, SystemClock, SystemIds
 from breadcrumbs.gateway.imports.drafts import Draft
 from breadcrumbs.gateway.imports.live import LiveServer, list_tools
 from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, UpstreamExecutor, result_of
-from breadcrumbs.gateway.upstream_session import Masker, UpstreamLimits
+from breadcrumbs.gateway.upstream_session import TOO_LATE, Masker, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
 SERVER = str(Path(__file__).with_name("upstream_server.py"))
@@ -250,6 +251,57 @@ async def test_a_tool_that_did_not_change_runs_though_its_server_was_asked_again
         await run(gateway.session(), "change", text="loud")
         ran = await gateway.decide(held["approval_id"], approve=True, by="ann")
         assert ran["reason"] == "ran"
+
+
+async def test_a_server_that_says_over_and_over_that_it_changed_is_asked_twice(
+    tmp_path: Path,
+) -> None:
+    """One question open, one more that waits: all who come meanwhile share that one."""
+    async with opened(desk(tmp_path), labels=(CHANGE, LOOK)) as gateway:
+        executor: Any = gateway.executor
+        place = executor._places["desk"]
+        asked, answers, list_tools = [], asyncio.Event(), place.upstream.tools
+
+        async def slow() -> Any:
+            asked.append(len(executor._refreshing))
+            await answers.wait()
+            return await list_tools()
+
+        place.upstream.tools = slow
+        await run(gateway.session(), "change", text="loud" * 500)
+        reads = [asyncio.create_task(run(gateway.session(), "look", text="x")) for _ in range(20)]
+        await until(lambda: asked != [])
+        await asyncio.sleep(0.1)
+        assert len(executor._refreshing) <= 2
+        answers.set()
+        assert {(await read)["status"] for read in reads} == {"done"}
+        assert len(asked) <= 3  # the last notes may come when the second question is open
+
+
+@pytest.mark.parametrize(("lost", "ends"), [("swept", "unknown"), ("expired", "failed")])
+async def test_a_write_that_waited_too_long_for_its_server_does_not_begin_G41(
+    tmp_path: Path, lost: str, ends: str
+) -> None:
+    async with opened(desk(tmp_path)) as gateway:
+        executor: Any = gateway.executor
+        upstream = executor._places["desk"].upstream
+        list_tools, journal = upstream.tools, gateway.journal
+
+        async def late() -> Any:
+            if lost == "swept":
+                assert journal.recover() == 1
+            elif lost == "expired":
+                journal._clock = SimulatedClock(SystemClock().now() + timedelta(seconds=301))
+            return await list_tools()
+
+        upstream.tools = late
+        ended = await approved(gateway, "write_down", text="late")
+        assert (ended["status"], effects(tmp_path)) == (ends, [])
+        swept = "the gateway stopped while it ran"
+        assert ended["reason"] == (TOO_LATE if lost == "expired" else swept)
+        upstream.tools = list_tools
+        journal._clock = SystemClock()
+        assert (await approved(gateway, "write_down", text="in time"))["status"] == "done"
 
 
 async def test_two_servers_with_a_tool_of_one_name(tmp_path: Path) -> None:

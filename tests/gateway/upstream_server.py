@@ -200,7 +200,7 @@ class Desk:
             changed["annotations"] = {"destructiveHint": True}
         else:
             changed["inputSchema"]["required"] = ["text"]
-        if "loud" in how:
+        for _ in range(how.count("loud")):
             send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     def serve(self) -> None:
