@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.gateway.approvals import ApprovalJournal
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
-from breadcrumbs.gateway.execution import idempotency_key
+from breadcrumbs.gateway.execution import MAX_AT_ONCE, idempotency_key
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession, Principal
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
 from breadcrumbs.gateway.journal_store import open_store, without_password
@@ -391,6 +392,77 @@ async def test_what_is_approved_elsewhere_is_run_once_by_one_of_two_gateways(
             task.cancel()
         assert executor.ran == 1
         assert one.journal.verify().faults == ()
+
+
+class Stuck:
+    """A tool that does not come back for some titles."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.ended = asyncio.Event()
+
+    async def run(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self.begun.append(arguments["title"])
+        if arguments["title"].startswith("stuck"):
+            await self.ended.wait()
+        return {}
+
+
+def approve(gateway: Gateway, principal: str, *titles: str, tool: str = "create_ticket") -> None:
+    for title in titles:
+        card = gateway.journal.hold(
+            gateway.catalog.tools[tool],
+            {"title": title},
+            principal=principal,
+            session="s1",
+        )
+        assert gateway.journal.decide(card.id, approve=True, by="ann")
+
+
+async def test_a_slow_write_holds_up_no_other_caller_or_server(place: str, desk: Catalog) -> None:
+    """Its own caller and server only past a bound."""
+    executor = Stuck()
+    elsewhere = dataclasses.replace(desk.tools["create_ticket"], name="create", upstream="web")
+    both = Catalog({**desk.tools, "create": elsewhere}, desk.collections)
+    with opened(place, both, executor) as gateway:
+        slow = [f"stuck {number}" for number in range(MAX_AT_ONCE + 2)]
+        approve(gateway, "bo", *slow)
+        approve(gateway, "eve", "hers")
+        approve(gateway, "bo", "elsewhere", tool="create")
+        following = asyncio.create_task(gateway.writes.follow(0.01))
+        async with asyncio.timeout(20):
+            while "elsewhere" not in executor.begun:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # several looks: none begins a write again, or one too many
+        assert executor.begun == [*slow[:MAX_AT_ONCE], "hers", "elsewhere"]
+        executor.ended.set()
+        async with asyncio.timeout(20):
+            while {card.state for card in gateway.journal.rows()} != {"done"}:
+                await asyncio.sleep(0.01)
+        following.cancel()
+        assert sorted(executor.begun) == sorted([*slow, "hers", "elsewhere"])
+        assert gateway.journal.verify().faults == ()
+
+
+async def test_a_journal_that_fails_while_approvals_are_followed_is_told_and_followed_again(
+    desk: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    executor = Stuck()
+    with opened(str(tmp_path / "j"), desk, executor) as gateway:
+        approve(gateway, "bo", "one")
+        claim: Any = gateway.journal.claim
+
+        def fails(*words: str) -> None:
+            gateway.journal.claim = claim  # type: ignore[method-assign]
+            raise DataError("disk full")
+
+        gateway.journal.claim = fails  # type: ignore[assignment, method-assign]
+        following = asyncio.create_task(gateway.writes.follow(0.01))
+        async with asyncio.timeout(20):
+            while executor.begun != ["one"]:
+                await asyncio.sleep(0.01)
+        following.cancel()
+    assert "cannot follow the approvals: disk full" in caplog.text
 
 
 async def test_a_gateway_without_the_tool_leaves_it_to_the_others(
