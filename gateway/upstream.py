@@ -19,7 +19,8 @@ from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
 from breadcrumbs.gateway.imports.importing import import_drafts
-from breadcrumbs.gateway.imports.live import LiveServer, find_tools
+from breadcrumbs.gateway.imports.live import MAX_CLEANED, LiveServer, find_tools
+from breadcrumbs.gateway.imports.secret_scan import redact
 from breadcrumbs.gateway.upstream_session import Masker, Upstream, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 from breadcrumbs.messages import compact_json
@@ -90,7 +91,7 @@ class UpstreamExecutor:
         if now is None or now.content_hash != spec.content_hash:
             raise ToolFailure(CHANGED)
         answer = await place.upstream.call(self._own_names[spec.name], arguments)
-        return result_of(answer, self._limits.answer_bytes)
+        return result_of(answer, self._limits.answer_bytes, place.upstream.mask)
 
     async def close(self) -> None:
         """End every session."""
@@ -170,16 +171,18 @@ class _Place:
         return float("inf") if self.asked is None else time.monotonic() - self.asked
 
 
-def result_of(answer: CallToolResult, max_bytes: int) -> dict[str, Any]:
+def result_of(
+    answer: CallToolResult, max_bytes: int, clean: Callable[[str], str] = redact
+) -> dict[str, Any]:
     """What a tool answered, as a payload carries it: its structured form if it gave one.
 
     Raises:
-        ToolFailure: the tool says that it failed.
+        ToolFailure: the tool says that it failed; its words, `clean` of credentials.
         OutcomeUnknown: the answer is larger than `max_bytes`.
     """
     texts = [block.text for block in answer.content if isinstance(block, TextContent)]
     if answer.is_error:
-        said = "\n".join(texts) or "the tool says that it failed"
+        said = clean("\n".join(texts)[:MAX_CLEANED]) or "the tool says that it failed"
         raise ToolFailure(said if len(said) <= MAX_REASON else f"{said[:MAX_REASON]}… (cut)")
     result: dict[str, Any]
     if isinstance(answer.structured_content, dict):

@@ -35,7 +35,7 @@ MAX_PAGES = 100
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """All tools of one server, as JSON."""
 _MAX_REASON = 200
-_MAX_CLEANED = 64 * 1024
+MAX_CLEANED = 64 * 1024
 """Characters of an error that are searched for credentials; what follows is never shown."""
 FAULTS = (MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError, ExceptionGroup)
 
@@ -245,7 +245,7 @@ def first_fault(error: BaseException, clean: Callable[[str], str] = redact) -> s
     """The reason in an error of `FAULTS`, on one short line, `clean` of credentials."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = " ".join(str(error)[:_MAX_CLEANED].split())
+    text = " ".join(str(error)[:MAX_CLEANED].split())
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in fault["loc"])

@@ -204,6 +204,12 @@ def test_what_a_tool_answers_becomes_the_result() -> None:
         result_of(answer(TextContent(text="x" * 200)), 100)
     with pytest.raises(ToolFailure, match="^the tool says that it failed$"):
         result_of(answer(is_error=True), 100)
+    token = "sk-" + "abcdefghij9081726354KLMN"
+    with pytest.raises(ToolFailure, match=r"^401 for \[secret removed\]$"):
+        result_of(answer(TextContent(text=f"401 for {token}"), is_error=True), 100)
+    token = "sk-" + "abcdefghij9081726354KLMN"
+    with pytest.raises(ToolFailure, match=r"^401 for \[secret removed\]$"):
+        result_of(answer(TextContent(text=f"401 for {token}"), is_error=True), 100)
     with pytest.raises(ToolFailure) as cut:
         result_of(answer(TextContent(text="x" * MAX_REASON + "y"), is_error=True), 100)
     assert str(cut.value).endswith("x… (cut)")
@@ -388,9 +394,11 @@ async def test_servers_without_a_usable_tool() -> None:
 
 
 async def test_secrets_of_the_servers_file_are_in_no_message(tmp_path: Path) -> None:
-    server = desk(tmp_path, "desk", "secret", TOKEN="hunter2")
+    server = desk(tmp_path, "desk", "secret", "refuse", TOKEN="hunter2")
     async with opened(server) as gateway:
         await approved(gateway, "secret")
+        refused = await approved(gateway, "refuse", text="401 for hunter2")
+        assert refused["reason"] == "401 for [secret removed]"
         executor = gateway.executor
         assert isinstance(executor, UpstreamExecutor)
     code = "import os, sys; sys.exit('the token is ' + os.environ['TOKEN'])"
