@@ -32,6 +32,8 @@ CHANGED = (
 )
 MAX_REASON = 4096
 """Characters of a tool's own words on why it failed."""
+MAX_TOLD = 20
+"""Refused tools that are named at a time."""
 
 
 class UpstreamExecutor:
@@ -55,7 +57,7 @@ class UpstreamExecutor:
         mask = Masker(servers)
         self._places = {server.name: _Place(self._upstream(server, mask)) for server in servers}
         self._own_names: dict[str, str] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._told: frozenset[tuple[str, str]] = frozenset()
         self._refreshing: set[asyncio.Task[None]] = set()
 
     async def open(self) -> Catalog:
@@ -150,10 +152,14 @@ class UpstreamExecutor:
         self.on_catalog(self.catalog)
 
     def _tell(self, refused: Sequence[Refusal]) -> None:
-        for refusal in refused:
-            if (refusal.tool, refusal.reason) not in self._told:
-                self._told.add((refusal.tool, refusal.reason))
-                logger.warning("refused: %s: %s", refusal.tool, refusal.reason)
+        """Say what is refused that was not the last time; of many, the first and how many more."""
+        now = dict.fromkeys((refusal.tool, refusal.reason) for refusal in refused)
+        new = [refusal for refusal in now if refusal not in self._told]
+        self._told = frozenset(now)
+        for tool, reason in new[:MAX_TOLD]:
+            logger.warning("refused: %s: %s", tool, reason)
+        if len(new) > MAX_TOLD:
+            logger.warning("refused: %d more", len(new) - MAX_TOLD)
 
 
 @dataclasses.dataclass(slots=True)

@@ -24,9 +24,9 @@ from breadcrumbs.gateway.catalog import Risk
 from breadcrumbs.gateway.execution import TOOL_CHANGED
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession
 from breadcrumbs.gateway.identity import SimulatedClock, SystemClock, SystemIds
-from breadcrumbs.gateway.imports.drafts import Draft
+from breadcrumbs.gateway.imports.drafts import Draft, Refusal
 from breadcrumbs.gateway.imports.live import LiveServer, list_tools
-from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, UpstreamExecutor, result_of
+from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, MAX_TOLD, UpstreamExecutor, result_of
 from breadcrumbs.gateway.upstream_session import TOO_LATE, Masker, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
@@ -391,6 +391,22 @@ async def test_servers_without_a_usable_tool() -> None:
     nothing = LiveServer("nan", sys.executable, (SERVER, "nan"))
     with pytest.raises(CatalogError, match="none of the servers offers a tool"):
         await UpstreamExecutor([nothing], (), PATIENT).open()
+
+
+def test_refused_tools_are_named_once_and_neither_kept_nor_named_without_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    executor = UpstreamExecutor([])
+    few = [Refusal("look", "no schema"), Refusal("look", "no schema"), Refusal("act", "no schema")]
+    for _ in range(3):
+        executor._tell(few)
+    assert caplog.messages == ["refused: look: no schema", "refused: act: no schema"]
+    for number in range(3):  # a server that makes up other names each time it is asked
+        caplog.clear()
+        executor._tell([Refusal(f"bad {number} {n}", "its name") for n in range(1000)])
+        assert len(caplog.messages) == MAX_TOLD + 1
+        assert caplog.messages[-1] == f"refused: {1000 - MAX_TOLD} more"
+        assert len(executor._told) == 1000
 
 
 async def test_secrets_of_the_servers_file_are_in_no_message(tmp_path: Path) -> None:
