@@ -25,13 +25,14 @@ from breadcrumbs.gateway.execution import TOOL_CHANGED
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession
 from breadcrumbs.gateway.identity import SimulatedClock, SystemClock, SystemIds
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
-from breadcrumbs.gateway.imports.live import LiveServer, list_tools
+from breadcrumbs.gateway.imports.live import MAX_ANSWER_BYTES, LiveServer, list_tools
 from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, MAX_TOLD, UpstreamExecutor, result_of
 from breadcrumbs.gateway.upstream_session import TOO_LATE, Masker, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
 SERVER = str(Path(__file__).with_name("upstream_server.py"))
 PATIENT = UpstreamLimits(start_s=60, call_s=60)
+TOO_LONG = f"a line of its output is over {MAX_ANSWER_BYTES} bytes"
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -181,13 +182,28 @@ async def test_an_answer_over_the_bound_does_not_reach_the_model(tmp_path: Path)
         assert len(fits["result"]["text"]) == 1_000_000
 
 
-async def test_fifty_megabytes_are_too_large_or_too_late(tmp_path: Path) -> None:
-    """Whichever comes first, as one line of them is read slowly; the next call is served."""
-    limits = UpstreamLimits(start_s=3, call_s=2)
-    async with opened(desk(tmp_path), labels=(HUGE, LOOK), limits=limits) as gateway:
-        whole = await run(gateway.session(), "huge")
-        assert whole["status"] == "failed"
-        assert len(str(whole)) < 1000
+@pytest.mark.parametrize("tool", ["huge", "ramble"])
+async def test_a_line_over_the_bound_is_not_kept_and_its_server_is_let_go(
+    tmp_path: Path, tool: str
+) -> None:
+    async with opened(desk(tmp_path), labels=(HUGE, LOOK)) as gateway:
+        answer = await approved(gateway, "ramble") if tool == "ramble" else None
+        answer = answer or await run(gateway.session(), "huge")
+        assert answer["status"] == ("unknown" if tool == "ramble" else "failed")
+        assert answer["reason"] == f"server 'desk': {TOO_LONG}"
+        assert (await run(gateway.session(), "look", text="x"))["status"] == "done"
+
+
+async def test_a_line_without_end_is_cut_off_though_nobody_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(desk(tmp_path), labels=(LOOK,)) as gateway:
+        executor: Any = gateway.executor
+        upstream = executor._places["desk"].upstream
+        assert (await approved(gateway, "ramble", text="later"))["status"] == "done"
+        session = upstream._current
+        await until(session.task.done)  # and with it the process
+        assert caplog.messages == [f"server 'desk': {TOO_LONG}; it was let go"]
         assert (await run(gateway.session(), "look", text="x"))["status"] == "done"
 
 
