@@ -499,3 +499,47 @@ def test_places_that_are_no_journal_are_refused(tmp_path: Path) -> None:
     old.close()
     with pytest.raises(DataError):
         ApprovalJournal(tmp_path / "v1", SystemClock(), SystemIds())
+
+
+def journal_at(path: Path) -> None:
+    ApprovalJournal(path, SystemClock(), SystemIds()).close()
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("mode", [0o666, 0o660, 0o602])
+def test_a_journal_that_others_may_write_is_refused(tmp_path: Path, end: str, mode: int) -> None:
+    path = tmp_path / "j.sqlite"
+    journal_at(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    part = tmp_path / f"j.sqlite{end}"
+    part.touch()
+    part.chmod(mode)
+    with pytest.raises(DataError, match=f"^{part}: others may write it.*: chmod 600 {part}$"):
+        journal_at(path)
+    part.chmod(0o644)  # others may read it, as in a journal of before
+    journal_at(path)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+def test_a_journal_that_is_a_link_is_refused(tmp_path: Path, end: str) -> None:
+    other = tmp_path / "other"
+    if end:
+        other.touch()
+    else:
+        journal_at(other)
+    link = tmp_path / f"j.sqlite{end}"
+    link.symlink_to(other)
+    with pytest.raises(DataError, match=f"^{link}: a link"):
+        journal_at(tmp_path / "j.sqlite")
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")  # nor is one made through it
+    with pytest.raises(DataError, match=f"^{link}: a link"):
+        journal_at(tmp_path / "j.sqlite")
+    assert not (tmp_path / "nowhere").exists()
+    link.unlink()
+    journal_at(tmp_path / "j.sqlite")
+
+
+def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file; choose another --journal"):
+        journal_at(tmp_path)
