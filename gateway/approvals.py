@@ -165,6 +165,13 @@ class ApprovalJournal:
                 return None
         return card
 
+    def may_begin(self, approval_id: str) -> bool:
+        """Whether a claimed row is neither given up nor out of time, right before its effect."""
+        now = stamp(self._clock.peek())
+        return bool(
+            self._cards("WHERE id=? AND state='executing' AND expires>?", (approval_id, now))
+        )
+
     def finish(self, approval_id: str, state: str, result: Mapping[str, Any]) -> bool:
         """Record how a claimed row ended: done, failed or unknown; False where that stood."""
         with self._store.writing() as sql:

@@ -22,7 +22,14 @@ Execute = Callable[[ToolSpec, Mapping[str, Any]], Awaitable[tuple[str, dict[str,
 idempotency_key: ContextVar[str | None] = ContextVar("idempotency_key", default=None)
 """The approval's id while its write runs: what an executor may pass on to a tool that takes one."""
 
+may_begin: ContextVar[Callable[[], bool] | None] = ContextVar("may_begin", default=None)
+"""Whether the write that runs may still begin: asked right before its effect by an executor that
+has to wait first, as its row may have been given up or run out meanwhile."""
+
 TOOL_CHANGED = "the tool changed since this was held; nothing was run"
+CANNOT_FOLLOW = "cannot follow the approvals: %s"
+MAX_AT_ONCE = 4
+"""Writes of one caller on one server that `follow` lets run at a time."""
 
 
 class ApprovedWrites:
@@ -45,22 +52,31 @@ class ApprovedWrites:
         Raises:
             DataError: the journal cannot be read or written.
         """
-        task = asyncio.create_task(self._run(approval_id))
-        self._running[task] = approval_id
-        task.add_done_callback(self._running.pop)
-        await asyncio.shield(task)
+        await asyncio.shield(self._start(approval_id))
 
     async def follow(self, every_s: float = 1.0) -> None:
-        """Until cancelled: carry out what was approved elsewhere, from a terminal or a page."""
+        """Until cancelled: carry out what was approved elsewhere, from a terminal or a page.
+
+        `MAX_AT_ONCE` of one caller on one server run at a time; slow ones hold up no others.
+        """
+        lanes: dict[asyncio.Task[None], tuple[str, str | None]] = {}
         while True:
             try:
                 for card in self._journal.approved():
                     spec = self._find(card.tool)
                     # Another gateway on this journal may have the tool as it was approved.
-                    if spec is not None and spec.content_hash == card.tool_version:
-                        await self.run(card.id)
+                    if spec is None or spec.content_hash != card.tool_version:
+                        continue
+                    lane = (card.principal, spec.upstream)
+                    is_full = list(lanes.values()).count(lane) >= MAX_AT_ONCE
+                    if is_full or card.id in self._running.values():
+                        continue
+                    task = self._start(card.id)
+                    lanes[task] = lane
+                    task.add_done_callback(lanes.pop)
+                    task.add_done_callback(_tell)
             except DataError as error:
-                logger.warning("cannot follow the approvals: %s", error)
+                logger.warning(CANNOT_FOLLOW, error)
             await asyncio.sleep(every_s)
 
     async def drain(self, timeout_s: float = 10.0) -> int:
@@ -77,6 +93,12 @@ class ApprovedWrites:
             task.cancel()
         return len(left)
 
+    def _start(self, approval_id: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._run(approval_id))
+        self._running[task] = approval_id
+        task.add_done_callback(self._running.pop)
+        return task
+
     async def _run(self, approval_id: str) -> None:
         card = self._journal.get(approval_id)
         if card is None or card.state != "approved":
@@ -88,8 +110,21 @@ class ApprovedWrites:
         claimed = self._journal.claim(approval_id, spec.content_hash)
         if claimed is None:
             return
-        idempotency_key.set(approval_id)  # of this task's own context
+        idempotency_key.set(approval_id)  # both of this task's own context
+        may_begin.set(lambda: self._stands(approval_id))
         status, details = await self._execute(spec, claimed.arguments)
         outcome = details["result"] if status == "done" else {"reason": details["reason"]}
         if not self._journal.finish(approval_id, status, outcome):
             logger.warning("%s ended as %s after it was given up", approval_id, status)
+
+    def _stands(self, approval_id: str) -> bool:
+        try:
+            return self._journal.may_begin(approval_id)
+        except DataError as error:  # fails closed
+            logger.warning("%s is not begun: %s", approval_id, error)
+            return False
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning(CANNOT_FOLLOW, error)

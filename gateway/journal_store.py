@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -81,7 +82,8 @@ class SqliteStore:
             raise DataError(f"{path}: no approval journal here; name the one in use by --journal")
         try:
             if not in_memory:  # who can write the file can approve: the owner alone
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                _check_private(Path(path))
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
             # One connection for all threads; the lock makes them take turns.
             self._db = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, timeout=WAIT_S
@@ -119,6 +121,28 @@ class SqliteStore:
 
     def _run(self, text: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._db.execute(text, values).fetchall()
+
+
+def _check_private(path: Path) -> None:
+    """Refuse a journal that somebody else may write, or have put another in the place of."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        file = path.with_name(path.name + end)
+        try:
+            mode = file.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        if stat.S_ISLNK(mode):
+            raise DataError(
+                f"{file}: a link, which can be turned to another journal;"
+                " give --journal the file itself"
+            )
+        if not stat.S_ISREG(mode):
+            raise DataError(f"{file}: no file; choose another --journal")
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise DataError(
+                f"{file}: others may write it, and who can write the journal can approve;"
+                f" check what is in it, then: chmod 600 {file}"
+            )
 
 
 class PostgresStore:

@@ -19,7 +19,8 @@ from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
 from breadcrumbs.gateway.imports.importing import import_drafts
-from breadcrumbs.gateway.imports.live import LiveServer, find_tools
+from breadcrumbs.gateway.imports.live import MAX_CLEANED, LiveServer, find_tools
+from breadcrumbs.gateway.imports.secret_scan import redact
 from breadcrumbs.gateway.upstream_session import Masker, Upstream, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 from breadcrumbs.messages import compact_json
@@ -31,6 +32,8 @@ CHANGED = (
 )
 MAX_REASON = 4096
 """Characters of a tool's own words on why it failed."""
+MAX_TOLD = 20
+"""Refused tools that are named at a time."""
 
 
 class UpstreamExecutor:
@@ -54,7 +57,7 @@ class UpstreamExecutor:
         mask = Masker(servers)
         self._places = {server.name: _Place(self._upstream(server, mask)) for server in servers}
         self._own_names: dict[str, str] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._told: frozenset[tuple[str, str]] = frozenset()
         self._refreshing: set[asyncio.Task[None]] = set()
 
     async def open(self) -> Catalog:
@@ -83,14 +86,14 @@ class UpstreamExecutor:
         place = self._places[spec.upstream or ""]
         if spec.risk is not Risk.READ or place.age_s() > self._limits.fresh_s:
             try:
-                await self._refresh(place)
+                await asyncio.shield(self._refresh(place))
             except CatalogError as error:
                 raise ToolFailure(f"{error}; nothing was run") from error
         now = self.catalog.tool(spec.name)
         if now is None or now.content_hash != spec.content_hash:
             raise ToolFailure(CHANGED)
         answer = await place.upstream.call(self._own_names[spec.name], arguments)
-        return result_of(answer, self._limits.answer_bytes)
+        return result_of(answer, self._limits.answer_bytes, place.upstream.mask)
 
     async def close(self) -> None:
         """End every session."""
@@ -104,23 +107,33 @@ class UpstreamExecutor:
     def _on_change(self, name: str) -> None:
         place = self._places[name]
         place.asked = None  # whoever comes before the answer asks for himself
-        task = asyncio.create_task(self._refresh_quietly(place))
-        self._refreshing.add(task)
-        task.add_done_callback(self._refreshing.discard)
+        self._refresh(place)
 
-    async def _refresh_quietly(self, place: _Place) -> None:
-        try:
-            await self._refresh(place)
-        except CatalogError as error:
+    def _refresh(self, place: _Place) -> asyncio.Task[None]:
+        """Ask a server for its tools from now on: one question is open, at most one more waits.
+
+        All who come while one is open share the one after it, whatever number they are.
+        """
+        if place.waiting is None:
+            task = asyncio.create_task(self._ask_and_import(place))
+            place.waiting = task
+            self._refreshing.add(task)
+            task.add_done_callback(self._refreshed)
+        return place.waiting
+
+    def _refreshed(self, task: asyncio.Task[None]) -> None:
+        self._refreshing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("%s", error)
 
-    async def _refresh(self, place: _Place) -> None:
+    async def _ask_and_import(self, place: _Place) -> None:
         if await self._ask(place):
             self._import()
 
     async def _ask(self, place: _Place) -> bool:
         """Ask a server for its tools; True where they are not what they were."""
         async with place.asking:
+            place.waiting = None  # who comes from here on needs a later answer
             tools = await place.upstream.tools()
             place.asked = time.monotonic()
             changed, place.tools = tools != place.tools, tools
@@ -139,10 +152,14 @@ class UpstreamExecutor:
         self.on_catalog(self.catalog)
 
     def _tell(self, refused: Sequence[Refusal]) -> None:
-        for refusal in refused:
-            if (refusal.tool, refusal.reason) not in self._told:
-                self._told.add((refusal.tool, refusal.reason))
-                logger.warning("refused: %s: %s", refusal.tool, refusal.reason)
+        """Say what is refused that was not the last time; of many, the first and how many more."""
+        now = dict.fromkeys((refusal.tool, refusal.reason) for refusal in refused)
+        new = [refusal for refusal in now if refusal not in self._told]
+        self._told = frozenset(now)
+        for tool, reason in new[:MAX_TOLD]:
+            logger.warning("refused: %s: %s", tool, reason)
+        if len(new) > MAX_TOLD:
+            logger.warning("refused: %d more", len(new) - MAX_TOLD)
 
 
 @dataclasses.dataclass(slots=True)
@@ -153,21 +170,25 @@ class _Place:
     tools: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     asked: float | None = None
     asking: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+    waiting: asyncio.Task[None] | None = None
+    """The question that is put once the open one is answered."""
 
     def age_s(self) -> float:
         return float("inf") if self.asked is None else time.monotonic() - self.asked
 
 
-def result_of(answer: CallToolResult, max_bytes: int) -> dict[str, Any]:
+def result_of(
+    answer: CallToolResult, max_bytes: int, clean: Callable[[str], str] = redact
+) -> dict[str, Any]:
     """What a tool answered, as a payload carries it: its structured form if it gave one.
 
     Raises:
-        ToolFailure: the tool says that it failed.
+        ToolFailure: the tool says that it failed; its words, `clean` of credentials.
         OutcomeUnknown: the answer is larger than `max_bytes`.
     """
     texts = [block.text for block in answer.content if isinstance(block, TextContent)]
     if answer.is_error:
-        said = "\n".join(texts) or "the tool says that it failed"
+        said = clean("\n".join(texts)[:MAX_CLEANED]) or "the tool says that it failed"
         raise ToolFailure(said if len(said) <= MAX_REASON else f"{said[:MAX_REASON]}… (cut)")
     result: dict[str, Any]
     if isinstance(answer.structured_content, dict):

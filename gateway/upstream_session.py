@@ -7,6 +7,7 @@ that got no answer has acted is not known.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +30,8 @@ from mcp.types import (
 )
 
 from breadcrumbs.errors import CatalogError
-from breadcrumbs.gateway.execution import idempotency_key
+from breadcrumbs.gateway.execution import idempotency_key, may_begin
+from breadcrumbs.gateway.imports.bounded_http import TooLarge
 from breadcrumbs.gateway.imports.live import (
     FAULTS,
     TIMEOUT_S,
@@ -42,11 +44,13 @@ from breadcrumbs.gateway.imports.live import (
 from breadcrumbs.gateway.imports.secret_scan import REMOVED, redact
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
+logger = logging.getLogger(__name__)
 MAX_ANSWER_BYTES = 1024 * 1024
 """One answer of a tool, as JSON: more than a model can read."""
 CALL_S = 60.0
 KEY_META = "breadcrumbs/idempotency-key"
 """Where a call carries its approval's id, for a tool that takes an idempotency key."""
+TOO_LATE = "its time was over before the server could be called; nothing was run"
 _BROKEN = (*FAULTS, anyio.ClosedResourceError, anyio.BrokenResourceError)
 _NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 """Errors by which a server says that it did not begin."""
@@ -127,6 +131,9 @@ class Upstream:
             client = await session.client()
         except CatalogError as error:
             raise ToolFailure(f"{error}; nothing was run") from error
+        still = may_begin.get()
+        if still is not None and not still():
+            raise ToolFailure(TOO_LATE)
         key = idempotency_key.get()
         meta = None if key is None else cast(RequestParamsMeta, {KEY_META: key})
         try:
@@ -145,7 +152,7 @@ class Upstream:
                 f"{self.named()} gave no answer within {self.limits.call_s:g} s"
             ) from error
         except _BROKEN as error:
-            reason = f"{self.named()}: {first_fault(error, self.mask)}"
+            reason = f"{self.named()}: {session.fault or first_fault(error, self.mask)}"
             if isinstance(error, MCPError) and error.code in _NOT_RUN:
                 raise ToolFailure(f"{reason}; it was not run") from error
             self.on_change()
@@ -157,7 +164,7 @@ class Upstream:
     async def close(self) -> None:
         """End the session, and the process if it is one."""
         if self._current is not None:
-            self._leave(self._current)
+            self.let_go(self._current)
         if self._leaving:
             await asyncio.wait(self._leaving)
 
@@ -168,16 +175,16 @@ class Upstream:
             async with asyncio.timeout(self.limits.start_s):
                 return await all_tools(client)
         except TimeoutError as error:
-            self._leave(session)
+            self.let_go(session)
             raise CatalogError(
                 f"{self.named()}: no list of its tools within {self.limits.start_s:g} s"
             ) from error
         except CatalogError as error:
             raise CatalogError(f"{self.named()}: {error}") from error
         except _BROKEN as error:
-            self._leave(session)
+            self.let_go(session)
             await asyncio.wait([session.task], timeout=_GOODBYE_S)  # its last words come last
-            reason = first_fault(error, self.mask)
+            reason = session.fault or first_fault(error, self.mask)
             raise CatalogError(f"{self.named()}: {reason}{session.last_words()}") from error
 
     def _session(self) -> _Session:
@@ -185,7 +192,8 @@ class Upstream:
             self._current = _Session(self)
         return self._current
 
-    def _leave(self, session: _Session) -> None:
+    def let_go(self, session: _Session) -> None:
+        """End a session; the next question opens another."""
         session.leave.set()
         if not session.task.done():
             self._leaving.add(session.task)
@@ -207,6 +215,8 @@ class _Session:
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.leave = asyncio.Event()
+        self.fault = ""
+        """Why we let it go, if we did."""
         self.task = asyncio.create_task(self._keep())
 
     async def client(self) -> Client:
@@ -233,7 +243,7 @@ class _Session:
         except TimeoutError:
             self._fail(f"does not answer within {self._upstream.limits.start_s:g} s")
         except _BROKEN as error:
-            self._fail(first_fault(error, self._upstream.mask))
+            self._fail(self.fault or first_fault(error, self._upstream.mask))
         finally:
             self._opened.cancel()
             self._words.close()
@@ -247,6 +257,10 @@ class _Session:
     async def _note(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._upstream.on_change()
+        if isinstance(message, TooLarge):
+            self.fault = str(message)
+            logger.warning("%s: %s; it was let go", self._upstream.named(), self.fault)
+            self._upstream.let_go(self)
 
 
 class _LastWords:

@@ -21,6 +21,7 @@ from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.gateway_cli import encoder_option, gateway
+from breadcrumbs.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -312,8 +313,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}"
-    return " ".join(str(error).split())
+        return visible(f"{where}{error.strerror}")
+    return visible(" ".join(str(error).split()))
 
 
 def _quiet_libraries() -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import textwrap
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from breadcrumbs.gateway.upstream import UpstreamExecutor
 from breadcrumbs.gateway.upstream_session import CALL_S, Masker, UpstreamLimits
 from breadcrumbs.live_gateway import open_gateway
 from breadcrumbs.mcp_server import FaceSettings, McpFace
+from breadcrumbs.visible import plain, visible
 
 logger = logging.getLogger(__name__)
 PATH = "/mcp"
@@ -227,14 +229,19 @@ class _Keys:
 
 
 class _Masked(logging.Formatter):
-    """Writes no secret of the servers file, whoever logs it."""
+    """Writes no secret of the servers file, and no text that a terminal obeys, whoever logs it."""
 
     def __init__(self, mask: Masker) -> None:
         super().__init__("breadcrumbs: %(message)s")
         self._mask = mask
 
-    def format(self, record: logging.LogRecord) -> str:
-        return self._mask(super().format(record))
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """One line, whatever is in it."""
+        return visible(self._mask(super().formatMessage(record)))
+
+    def formatException(self, fault: Any) -> str:
+        """The lines of a traceback, set in so that none passes for a line of ours."""
+        return textwrap.indent(plain(self._mask(super().formatException(fault))), "  ")
 
 
 def _log_to_stderr(servers: Sequence[LiveServer]) -> None:

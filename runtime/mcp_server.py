@@ -63,6 +63,7 @@ INSTRUCTIONS = (
     " Call search_tool_catalog(query='...') first."
 )
 MAX_SESSIONS = 1000
+"""Of one caller; who opens more, by made-up ids too, loses the oldest of its own."""
 MAX_FORM_CHARS = 8000
 """A card that is longer is not put into a form: nobody would read it there."""
 TOOLS_TTL_MS = 3_600_000
@@ -175,7 +176,8 @@ class McpFace:
         self._known = {
             tool.name: frozenset(tool.input_schema["properties"]) for tool in self._tools
         }
-        self._sessions: OrderedDict[tuple[str, str], GatewaySession] = OrderedDict()
+        self._sessions: dict[str, OrderedDict[str, GatewaySession]] = {}
+        """By caller, as many as there are keys, and by MCP session, the latest last."""
 
     def server(self) -> Server[Any]:
         """The protocol server, for any transport."""
@@ -232,14 +234,14 @@ class McpFace:
         token = get_access_token()
         caller = LOCAL if token is None else token.client_id
         handle = context.request.headers.get("mcp-session-id", "") if context.request else ""
-        place = (caller, handle)
-        if place not in self._sessions:
+        theirs = self._sessions.setdefault(caller, OrderedDict())
+        if handle not in theirs:
             lasting = f"caller {caller}" if context.request and not handle else None
-            self._sessions[place] = self._gateway.session(Principal(caller), lasting)
-        self._sessions.move_to_end(place)
-        if len(self._sessions) > MAX_SESSIONS:
-            self._sessions.popitem(last=False)
-        return self._sessions[place]
+            theirs[handle] = self._gateway.session(Principal(caller), lasting)
+        theirs.move_to_end(handle)
+        if len(theirs) > MAX_SESSIONS:
+            theirs.popitem(last=False)
+        return theirs[handle]
 
     def _unknown_argument(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """Arguments that a meta-tool does not have are refused, not passed over."""

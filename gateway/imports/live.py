@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import httpx2
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 from mcp.client.session import MessageHandlerFnT
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.imports.bounded_http import READ_TIMEOUT_S, TooLarge, bounded_client
+from breadcrumbs.gateway.imports.bounded_stdio import bounded_stdio
 from breadcrumbs.gateway.imports.definitions import find_definitions
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal, domain_name
 from breadcrumbs.gateway.imports.reading import check_plain
@@ -33,9 +33,9 @@ TIMEOUT_S = 30.0
 """For one server: start, handshake and every page of tools."""
 MAX_PAGES = 100
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""All tools of one server, as JSON."""
+"""All tools of one server, as JSON; and one line of its output."""
 _MAX_REASON = 200
-_MAX_CLEANED = 64 * 1024
+MAX_CLEANED = 64 * 1024
 """Characters of an error that are searched for credentials; what follows is never shown."""
 FAULTS = (MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError, ExceptionGroup)
 
@@ -129,7 +129,8 @@ async def list_tools(server: LiveServer, *, timeout_s: float = TIMEOUT_S) -> lis
         except CatalogError:
             raise
         except FAULTS as error:
-            raise CatalogError(f"{first_fault(error)}{_said(complaints)}") from error
+            fault = next((said for said in garbled if isinstance(said, TooLarge)), error)
+            raise CatalogError(f"{first_fault(fault)}{_said(complaints)}") from error
 
 
 def find_tools(server: LiveServer, tools: Sequence[dict[str, Any]]) -> Iterator[Draft | Refusal]:
@@ -178,13 +179,8 @@ async def connected(
                 server.url, http_client=http, max_sse_event_size=MAX_ANSWER_BYTES
             )
         else:
-            parameters = StdioServerParameters(
-                command=server.command or "",
-                args=list(server.args),
-                env=dict(server.env),
-                cwd=server.cwd,
-            )
-            transport = stdio_client(parameters, errlog=complaints)  # type: ignore[arg-type]
+            command = (server.command or "", *server.args)
+            transport = bounded_stdio(command, server.env, server.cwd, complaints, MAX_ANSWER_BYTES)
         yield await stack.enter_async_context(
             Client(transport, cache=None, message_handler=on_message)
         )
@@ -245,7 +241,7 @@ def first_fault(error: BaseException, clean: Callable[[str], str] = redact) -> s
     """The reason in an error of `FAULTS`, on one short line, `clean` of credentials."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = " ".join(str(error)[:_MAX_CLEANED].split())
+    text = " ".join(str(error)[:MAX_CLEANED].split())
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in fault["loc"])

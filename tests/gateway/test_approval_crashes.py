@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.gateway.approvals import ApprovalJournal
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
-from breadcrumbs.gateway.execution import idempotency_key
+from breadcrumbs.gateway.execution import MAX_AT_ONCE, idempotency_key
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession, Principal
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
 from breadcrumbs.gateway.journal_store import open_store, without_password
@@ -393,6 +394,77 @@ async def test_what_is_approved_elsewhere_is_run_once_by_one_of_two_gateways(
         assert one.journal.verify().faults == ()
 
 
+class Stuck:
+    """A tool that does not come back for some titles."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.ended = asyncio.Event()
+
+    async def run(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self.begun.append(arguments["title"])
+        if arguments["title"].startswith("stuck"):
+            await self.ended.wait()
+        return {}
+
+
+def approve(gateway: Gateway, principal: str, *titles: str, tool: str = "create_ticket") -> None:
+    for title in titles:
+        card = gateway.journal.hold(
+            gateway.catalog.tools[tool],
+            {"title": title},
+            principal=principal,
+            session="s1",
+        )
+        assert gateway.journal.decide(card.id, approve=True, by="ann")
+
+
+async def test_a_slow_write_holds_up_no_other_caller_or_server(place: str, desk: Catalog) -> None:
+    """Its own caller and server only past a bound."""
+    executor = Stuck()
+    elsewhere = dataclasses.replace(desk.tools["create_ticket"], name="create", upstream="web")
+    both = Catalog({**desk.tools, "create": elsewhere}, desk.collections)
+    with opened(place, both, executor) as gateway:
+        slow = [f"stuck {number}" for number in range(MAX_AT_ONCE + 2)]
+        approve(gateway, "bo", *slow)
+        approve(gateway, "eve", "hers")
+        approve(gateway, "bo", "elsewhere", tool="create")
+        following = asyncio.create_task(gateway.writes.follow(0.01))
+        async with asyncio.timeout(20):
+            while "elsewhere" not in executor.begun:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # several looks: none begins a write again, or one too many
+        assert executor.begun == [*slow[:MAX_AT_ONCE], "hers", "elsewhere"]
+        executor.ended.set()
+        async with asyncio.timeout(20):
+            while {card.state for card in gateway.journal.rows()} != {"done"}:
+                await asyncio.sleep(0.01)
+        following.cancel()
+        assert sorted(executor.begun) == sorted([*slow, "hers", "elsewhere"])
+        assert gateway.journal.verify().faults == ()
+
+
+async def test_a_journal_that_fails_while_approvals_are_followed_is_told_and_followed_again(
+    desk: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    executor = Stuck()
+    with opened(str(tmp_path / "j"), desk, executor) as gateway:
+        approve(gateway, "bo", "one")
+        claim: Any = gateway.journal.claim
+
+        def fails(*words: str) -> None:
+            gateway.journal.claim = claim  # type: ignore[method-assign]
+            raise DataError("disk full")
+
+        gateway.journal.claim = fails  # type: ignore[assignment, method-assign]
+        following = asyncio.create_task(gateway.writes.follow(0.01))
+        async with asyncio.timeout(20):
+            while executor.begun != ["one"]:
+                await asyncio.sleep(0.01)
+        following.cancel()
+    assert "cannot follow the approvals: disk full" in caplog.text
+
+
 async def test_a_gateway_without_the_tool_leaves_it_to_the_others(
     place: str, desk: Catalog, tmp_path: Path
 ) -> None:
@@ -427,3 +499,47 @@ def test_places_that_are_no_journal_are_refused(tmp_path: Path) -> None:
     old.close()
     with pytest.raises(DataError):
         ApprovalJournal(tmp_path / "v1", SystemClock(), SystemIds())
+
+
+def journal_at(path: Path) -> None:
+    ApprovalJournal(path, SystemClock(), SystemIds()).close()
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("mode", [0o666, 0o660, 0o602])
+def test_a_journal_that_others_may_write_is_refused(tmp_path: Path, end: str, mode: int) -> None:
+    path = tmp_path / "j.sqlite"
+    journal_at(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    part = tmp_path / f"j.sqlite{end}"
+    part.touch()
+    part.chmod(mode)
+    with pytest.raises(DataError, match=f"^{part}: others may write it.*: chmod 600 {part}$"):
+        journal_at(path)
+    part.chmod(0o644)  # others may read it, as in a journal of before
+    journal_at(path)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+def test_a_journal_that_is_a_link_is_refused(tmp_path: Path, end: str) -> None:
+    other = tmp_path / "other"
+    if end:
+        other.touch()
+    else:
+        journal_at(other)
+    link = tmp_path / f"j.sqlite{end}"
+    link.symlink_to(other)
+    with pytest.raises(DataError, match=f"^{link}: a link"):
+        journal_at(tmp_path / "j.sqlite")
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")  # nor is one made through it
+    with pytest.raises(DataError, match=f"^{link}: a link"):
+        journal_at(tmp_path / "j.sqlite")
+    assert not (tmp_path / "nowhere").exists()
+    link.unlink()
+    journal_at(tmp_path / "j.sqlite")
+
+
+def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file; choose another --journal"):
+        journal_at(tmp_path)

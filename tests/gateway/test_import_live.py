@@ -113,10 +113,9 @@ async def test_a_server_that_never_answers_is_given_up(kind: str, says: str) -> 
 
 
 async def test_fifty_megabytes_are_refused() -> None:
-    """Too large or too late, whichever comes first; either way one refusal and no process left."""
     server = LiveServer("huge", sys.executable, (SERVER, "huge"))
-    with pytest.raises(CatalogError, match="over 16777216 bytes|no complete answer within"):
-        await list_tools(server, timeout_s=5)
+    with pytest.raises(CatalogError, match="^a line of its output is over 16777216 bytes$"):
+        await list_tools(server, timeout_s=GENEROUS_S)
 
 
 def test_nan_refuses_the_one_tool(tmp_path: Path) -> None:
@@ -132,9 +131,11 @@ def test_one_bad_server_does_not_keep_the_others_out(tmp_path: Path) -> None:
     assert [refusal.tool for refusal in report.refused] == ["hangs", "dead"]
 
 
-async def test_no_process_outlives_its_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stubborn", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN);"])
+async def test_no_process_outlives_its_question(tmp_path: Path, stubborn: str) -> None:
     pid_file = tmp_path / "pid"
-    code = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    code = f"import os, signal, time; {stubborn}"
+    code += f"open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     with pytest.raises(CatalogError, match="no complete answer"):
         await list_tools(LiveServer("sleeper", sys.executable, ("-c", code)), timeout_s=3)
     with pytest.raises(ProcessLookupError):

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,16 @@ from breadcrumbs.gateway.approvals import ApprovalJournal
 from breadcrumbs.gateway.catalog import Risk
 from breadcrumbs.gateway.execution import TOOL_CHANGED
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession
-from breadcrumbs.gateway.identity import SystemClock, SystemIds
-from breadcrumbs.gateway.imports.drafts import Draft
-from breadcrumbs.gateway.imports.live import LiveServer, list_tools
-from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, UpstreamExecutor, result_of
-from breadcrumbs.gateway.upstream_session import Masker, UpstreamLimits
+from breadcrumbs.gateway.identity import SimulatedClock, SystemClock, SystemIds
+from breadcrumbs.gateway.imports.drafts import Draft, Refusal
+from breadcrumbs.gateway.imports.live import MAX_ANSWER_BYTES, LiveServer, list_tools
+from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, MAX_TOLD, UpstreamExecutor, result_of
+from breadcrumbs.gateway.upstream_session import TOO_LATE, Masker, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
 SERVER = str(Path(__file__).with_name("upstream_server.py"))
 PATIENT = UpstreamLimits(start_s=60, call_s=60)
+TOO_LONG = f"a line of its output is over {MAX_ANSWER_BYTES} bytes"
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -180,13 +182,28 @@ async def test_an_answer_over_the_bound_does_not_reach_the_model(tmp_path: Path)
         assert len(fits["result"]["text"]) == 1_000_000
 
 
-async def test_fifty_megabytes_are_too_large_or_too_late(tmp_path: Path) -> None:
-    """Whichever comes first, as one line of them is read slowly; the next call is served."""
-    limits = UpstreamLimits(start_s=3, call_s=2)
-    async with opened(desk(tmp_path), labels=(HUGE, LOOK), limits=limits) as gateway:
-        whole = await run(gateway.session(), "huge")
-        assert whole["status"] == "failed"
-        assert len(str(whole)) < 1000
+@pytest.mark.parametrize("tool", ["huge", "ramble"])
+async def test_a_line_over_the_bound_is_not_kept_and_its_server_is_let_go(
+    tmp_path: Path, tool: str
+) -> None:
+    async with opened(desk(tmp_path), labels=(HUGE, LOOK)) as gateway:
+        answer = await approved(gateway, "ramble") if tool == "ramble" else None
+        answer = answer or await run(gateway.session(), "huge")
+        assert answer["status"] == ("unknown" if tool == "ramble" else "failed")
+        assert answer["reason"] == f"server 'desk': {TOO_LONG}"
+        assert (await run(gateway.session(), "look", text="x"))["status"] == "done"
+
+
+async def test_a_line_without_end_is_cut_off_though_nobody_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(desk(tmp_path), labels=(LOOK,)) as gateway:
+        executor: Any = gateway.executor
+        upstream = executor._places["desk"].upstream
+        assert (await approved(gateway, "ramble", text="later"))["status"] == "done"
+        session = upstream._current
+        await until(session.task.done)  # and with it the process
+        assert caplog.messages == [f"server 'desk': {TOO_LONG}; it was let go"]
         assert (await run(gateway.session(), "look", text="x"))["status"] == "done"
 
 
@@ -203,6 +220,12 @@ def test_what_a_tool_answers_becomes_the_result() -> None:
         result_of(answer(TextContent(text="x" * 200)), 100)
     with pytest.raises(ToolFailure, match="^the tool says that it failed$"):
         result_of(answer(is_error=True), 100)
+    token = "sk-" + "abcdefghij9081726354KLMN"
+    with pytest.raises(ToolFailure, match=r"^401 for \[secret removed\]$"):
+        result_of(answer(TextContent(text=f"401 for {token}"), is_error=True), 100)
+    token = "sk-" + "abcdefghij9081726354KLMN"
+    with pytest.raises(ToolFailure, match=r"^401 for \[secret removed\]$"):
+        result_of(answer(TextContent(text=f"401 for {token}"), is_error=True), 100)
     with pytest.raises(ToolFailure) as cut:
         result_of(answer(TextContent(text="x" * MAX_REASON + "y"), is_error=True), 100)
     assert str(cut.value).endswith("x… (cut)")
@@ -250,6 +273,57 @@ async def test_a_tool_that_did_not_change_runs_though_its_server_was_asked_again
         await run(gateway.session(), "change", text="loud")
         ran = await gateway.decide(held["approval_id"], approve=True, by="ann")
         assert ran["reason"] == "ran"
+
+
+async def test_a_server_that_says_over_and_over_that_it_changed_is_asked_twice(
+    tmp_path: Path,
+) -> None:
+    """One question open, one more that waits: all who come meanwhile share that one."""
+    async with opened(desk(tmp_path), labels=(CHANGE, LOOK)) as gateway:
+        executor: Any = gateway.executor
+        place = executor._places["desk"]
+        asked, answers, list_tools = [], asyncio.Event(), place.upstream.tools
+
+        async def slow() -> Any:
+            asked.append(len(executor._refreshing))
+            await answers.wait()
+            return await list_tools()
+
+        place.upstream.tools = slow
+        await run(gateway.session(), "change", text="loud" * 500)
+        reads = [asyncio.create_task(run(gateway.session(), "look", text="x")) for _ in range(20)]
+        await until(lambda: asked != [])
+        await asyncio.sleep(0.1)
+        assert len(executor._refreshing) <= 2
+        answers.set()
+        assert {(await read)["status"] for read in reads} == {"done"}
+        assert len(asked) <= 3  # the last notes may come when the second question is open
+
+
+@pytest.mark.parametrize(("lost", "ends"), [("swept", "unknown"), ("expired", "failed")])
+async def test_a_write_that_waited_too_long_for_its_server_does_not_begin_G41(
+    tmp_path: Path, lost: str, ends: str
+) -> None:
+    async with opened(desk(tmp_path)) as gateway:
+        executor: Any = gateway.executor
+        upstream = executor._places["desk"].upstream
+        list_tools, journal = upstream.tools, gateway.journal
+
+        async def late() -> Any:
+            if lost == "swept":
+                assert journal.recover() == 1
+            elif lost == "expired":
+                journal._clock = SimulatedClock(SystemClock().now() + timedelta(seconds=301))
+            return await list_tools()
+
+        upstream.tools = late
+        ended = await approved(gateway, "write_down", text="late")
+        assert (ended["status"], effects(tmp_path)) == (ends, [])
+        swept = "the gateway stopped while it ran"
+        assert ended["reason"] == (TOO_LATE if lost == "expired" else swept)
+        upstream.tools = list_tools
+        journal._clock = SystemClock()
+        assert (await approved(gateway, "write_down", text="in time"))["status"] == "done"
 
 
 async def test_two_servers_with_a_tool_of_one_name(tmp_path: Path) -> None:
@@ -335,10 +409,28 @@ async def test_servers_without_a_usable_tool() -> None:
         await UpstreamExecutor([nothing], (), PATIENT).open()
 
 
+def test_refused_tools_are_named_once_and_neither_kept_nor_named_without_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    executor = UpstreamExecutor([])
+    few = [Refusal("look", "no schema"), Refusal("look", "no schema"), Refusal("act", "no schema")]
+    for _ in range(3):
+        executor._tell(few)
+    assert caplog.messages == ["refused: look: no schema", "refused: act: no schema"]
+    for number in range(3):  # a server that makes up other names each time it is asked
+        caplog.clear()
+        executor._tell([Refusal(f"bad {number} {n}", "its name") for n in range(1000)])
+        assert len(caplog.messages) == MAX_TOLD + 1
+        assert caplog.messages[-1] == f"refused: {1000 - MAX_TOLD} more"
+        assert len(executor._told) == 1000
+
+
 async def test_secrets_of_the_servers_file_are_in_no_message(tmp_path: Path) -> None:
-    server = desk(tmp_path, "desk", "secret", TOKEN="hunter2")
+    server = desk(tmp_path, "desk", "secret", "refuse", TOKEN="hunter2")
     async with opened(server) as gateway:
         await approved(gateway, "secret")
+        refused = await approved(gateway, "refuse", text="401 for hunter2")
+        assert refused["reason"] == "401 for [secret removed]"
         executor = gateway.executor
         assert isinstance(executor, UpstreamExecutor)
     code = "import os, sys; sys.exit('the token is ' + os.environ['TOKEN'])"

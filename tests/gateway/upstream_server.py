@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -159,6 +160,7 @@ class Desk:
                 "write_and_hang": "Write a text down, and hang.",
                 "hang": "Hang.",
                 "huge": "Answer 50 MB.",
+                "ramble": "Begin a line without end.",
                 "refuse": "Say that it failed.",
                 "misfit": "Refuse the arguments.",
                 "secret": "Say what is in the environment, on the error stream, and die.",
@@ -190,6 +192,10 @@ class Desk:
             os._exit(1)
         if name == "change":
             self.change(text)
+        if name == "ramble" and text == "later":
+            threading.Timer(0.2, ramble).start()
+        elif name == "ramble":
+            ramble()
         if name == "huge":
             text = "x" * (BIG if text == "" else int(text))
         return {"content": [{"type": "text", "text": text}], "isError": name == "refuse"}
@@ -200,7 +206,7 @@ class Desk:
             changed["annotations"] = {"destructiveHint": True}
         else:
             changed["inputSchema"]["required"] = ["text"]
-        if "loud" in how:
+        for _ in range(how.count("loud")):
             send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     def serve(self) -> None:
@@ -226,6 +232,11 @@ class Desk:
             else:
                 answer["error"] = {"code": -32601, "message": "Method not found"}
             send(answer)
+
+
+def ramble() -> None:
+    while True:
+        sys.stdout.write("x" * 65536)
 
 
 def send(message: dict[str, Any]) -> None:

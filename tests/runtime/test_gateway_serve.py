@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import logging
 import os
 import re
 import signal
@@ -27,6 +29,9 @@ from mcp.types import ElicitResult, InputRequiredResult
 from breadcrumbs.cli import main
 from breadcrumbs.gateway.approvals import ApprovalJournal
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
+from breadcrumbs.gateway.imports.live import LiveServer
+from breadcrumbs.gateway.upstream_session import Masker
+from breadcrumbs.gateway_serve import _Masked
 
 SERVER = str(Path(__file__).parents[1] / "gateway" / "upstream_server.py")
 ERAS = ("legacy", "auto")
@@ -425,6 +430,40 @@ def test_a_servers_file_that_cannot_be_used_is_one_line(
     line = refused(capsys)
     assert re.search(says, line)
     assert SECRET not in line
+
+
+ANSI = "bad\x1b[2J\nbreadcrumbs: all writes approved \u202e"
+
+
+def test_a_log_line_is_one_line_and_nothing_in_it_is_obeyed_or_secret() -> None:
+    """Names and errors come from servers; the negative control is the plain formatter."""
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(_Masked(Masker([LiveServer("desk", "x", env={"TOKEN": SECRET})])))
+    log = logging.Logger("test")
+    log.addHandler(handler)
+    log.warning("refused: %s: %s", ANSI, SECRET)
+    line = "bad\\u001b[2J\\u000abreadcrumbs: all writes approved \\u202e"
+    assert out.getvalue() == f"breadcrumbs: refused: {line}: [secret removed]\n"
+    try:
+        raise ValueError(f"{ANSI} {SECRET}")
+    except ValueError:
+        log.exception("tool broke")
+    first, *trace = out.getvalue().splitlines()[1:]
+    assert first == "breadcrumbs: tool broke"
+    assert len(trace) > 3
+    assert all(text.startswith("  ") for text in trace)
+    assert "\x1b" not in out.getvalue()
+    assert SECRET not in out.getvalue()
+    assert "\x1b" in logging.Formatter().format(logging.makeLogRecord({"msg": ANSI}))
+
+
+def test_what_a_server_says_when_it_does_not_start_is_not_obeyed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = ["-c", r"printf 'no \033[2J \342\200\256' >&2; exit 1"]
+    (folder / "mcp.json").write_text(entry(command="sh", args=talk), encoding="utf-8")
+    assert r"(it said: no \u001b[2J \u202e)" in refused(capsys)
 
 
 def test_an_address_that_cannot_be_used_is_one_line(

@@ -20,8 +20,9 @@ from mcp.types import (
     InputRequiredResult,
 )
 
+from breadcrumbs import mcp_server
 from breadcrumbs.gateway.catalog import Catalog
-from breadcrumbs.gateway.gateway import META_TOOLS
+from breadcrumbs.gateway.gateway import META_TOOLS, GatewaySession
 from breadcrumbs.live_gateway import open_gateway
 from breadcrumbs.mcp_server import MAX_FORM_CHARS, FaceSettings, McpFace, form_text
 
@@ -402,5 +403,28 @@ async def test_a_long_conversation_is_not_kept_in_memory(
     async with desk.client("2026-07-28") as client:
         for _ in range(5):
             await call(client, "search_tool_catalog", query="ticket")
-    (session,) = desk.face._sessions.values()
+    ((session,),) = (theirs.values() for theirs in desk.face._sessions.values())
     assert session.log == []
+
+
+def test_made_up_session_ids_drive_out_no_session_of_another_caller_G7(
+    desk: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    face: Any = McpFace(open_gateway(desk))
+
+    def asks(caller: str, handle: str) -> GatewaySession:
+        monkeypatch.setattr(
+            mcp_server, "get_access_token", lambda: SimpleNamespace(client_id=caller)
+        )
+        headers = {"mcp-session-id": handle}
+        session: GatewaySession = face._session(
+            SimpleNamespace(request=SimpleNamespace(headers=headers))
+        )
+        return session
+
+    bobs, anns = asks("bob", "his"), asks("ann", "hers")
+    for number in range(mcp_server.MAX_SESSIONS):
+        asks("ann", f"made up {number}")
+    assert asks("bob", "his") is bobs
+    assert asks("ann", "hers") is not anns  # her own oldest is the one that goes
+    assert {len(theirs) for theirs in face._sessions.values()} == {1, mcp_server.MAX_SESSIONS}
