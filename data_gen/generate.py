@@ -55,6 +55,7 @@ from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.engines import Engine, EngineName, open_engine
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.kinds import KINDS, Kind, twin_of
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
@@ -65,7 +66,7 @@ from breadcrumbs.data_gen.verify import Verifier, duplicate_key
 from breadcrumbs.endpoint_config import EndpointConfig, check_endpoint
 from breadcrumbs.errors import CatalogError, ConfigError, DataError
 from breadcrumbs.files import write_text
-from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.imports.importing import import_sources
 from breadcrumbs.gateway.search import ToolIndex
@@ -81,6 +82,16 @@ class Amount:
     declines: int = Field(default=0, ge=0)
     singles: int = Field(default=0, ge=0)
     """Dispatch scenarios of tools that cannot lack a required argument."""
+    holds: int = Field(default=0, ge=0)
+    """Twins of a dispatch and one where the user says to wait."""
+    confirms: int = Field(default=0, ge=0)
+    """The same, with a policy in the system prompt that demands the user's confirmation."""
+    answers: int = Field(default=0, ge=0)
+    """The same, with a question about the tool and no request."""
+
+    def twins(self) -> dict[Kind, int]:
+        """Places of each kind of twins beside `pairs`."""
+        return {"hold": self.holds, "confirm": self.confirms, "answer": self.answers}
 
 
 @checked(config=STRICT)
@@ -259,9 +270,14 @@ def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
     return _Inputs(config, derived.catalog, derived.hints, files, report)
 
 
+_KEYS_OF_KINDS = frozenset({"holds", "confirms", "answers"})
+
+
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without an endpoint keep their bytes."""
+    """The config as a manifest holds it; without endpoint and kinds, sets keep their bytes."""
     body = to_dict(config)
+    for name in ("train", "eval_tools", "eval_domain"):
+        body[name] = {k: n for k, n in body[name].items() if n or k not in _KEYS_OF_KINDS}
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
@@ -290,8 +306,9 @@ def _amounts(config: GenerateConfig) -> dict[Split, Amount]:
 def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     amounts = _amounts(config).values()
-    asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in amounts)
-    return asked + 2 * config.practice_pairs
+    twins = sum(amount.pairs + sum(amount.twins().values()) for amount in amounts)
+    alone = sum(amount.declines + amount.singles for amount in amounts)
+    return 2 * twins + alone + 2 * config.practice_pairs
 
 
 def practice_for(config: GenerateConfig, splits: Splits) -> Practice:
@@ -370,7 +387,14 @@ class _SplitRows:
         rows = len(declines.items) + len(singles.items)
         pair_tables, single_tables = self._corrected(pairs, singles)
         extras = by_two(itertools.chain(tables(self.collector.store, declines), single_tables))
-        return spread(pair_tables, len(pairs.items), extras, -(-rows // 2))
+        batches = spread(pair_tables, len(pairs.items), extras, -(-rows // 2))
+        count = len(pairs.items) + -(-rows // 2)
+        for kind, asked in amount.twins().items():
+            twins = self._places(self.split, kind, asked)
+            more = tables(self.collector.store, twins, by_place=True)
+            batches = spread(batches, count, more, len(twins.items))
+            count += len(twins.items)
+        return batches
 
     def practice(self) -> Iterator[Any]:
         """Twins on made-up tools, each tool once."""
@@ -456,7 +480,7 @@ def by_two(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 _Paths = tuple[str, ...]
-Task = Literal["pair", "single", "practice"]
+Task = Literal["pair", "single", "practice", "hold", "confirm", "answer"]
 
 
 def open_workshop(
@@ -538,7 +562,9 @@ class _Maker:
         if kind == "practice":
             return specs
         askable = [s for s in specs if droppable(s, self.hints[s.name])]
-        if kind == "pair":
+        if kind in ("hold", "confirm"):
+            return [s for s in specs if s.risk is not Risk.READ]
+        if kind in ("pair", "answer"):
             return askable
         return [s for s in specs if s not in askable] or specs
 
@@ -568,7 +594,10 @@ class _Maker:
                 dropped.append(drawn.reason)
                 continue
             twins = [scenarios.dispatch(drawn)]
-            if drawn.drop is not None:
+            other = next((one for one in KINDS if one == kind), None)
+            if other is not None:
+                twins.append(twin_of(other, drawn))
+            elif drawn.drop is not None:
                 twins.append(scenarios.clarify(drawn))
             rows = await self._verified(twins, dropped)
             if rows:
@@ -637,7 +666,7 @@ class _Maker:
             self.index,
             self.recipe,
             seed=self.config.seed,
-            drop=None if kind == "single" else self._drop(spec, rounds),
+            drop=None if kind in ("single", *KINDS) else self._drop(spec, rounds),
         )
 
     def _drawn(self, kind: str, item: int) -> Blueprint:
