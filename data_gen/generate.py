@@ -519,6 +519,7 @@ class _Maker:
     index: ToolIndex = field(init=False)
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
+    by_kind: dict[str, list[ToolSpec]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         training = self.split == "train"
@@ -534,13 +535,18 @@ class _Maker:
 
     def specs(self, kind: str) -> list[ToolSpec]:
         """The tools whose turn it is, in places of a kind."""
+        if kind not in self.by_kind:
+            self.by_kind[kind] = self._specs(kind)
+        return self.by_kind[kind]
+
+    def _specs(self, kind: str) -> list[ToolSpec]:
         specs = [self._spec(name) for name in self.tools]
         if kind == "practice":
             return specs
-        askable = [s for s in specs if droppable(s, self.hints[s.name])]
+        askable = {s.name: bool(droppable(s, self.hints[s.name])) for s in specs}
         if kind == "pair":
-            return askable
-        return [s for s in specs if s not in askable] or specs
+            return [s for s in specs if askable[s.name]]
+        return [s for s in specs if not askable[s.name]] or specs
 
     async def make(self, job: Job) -> Made:
         """Rows for the candidates of a job."""

@@ -369,6 +369,7 @@ def test_ray_is_asked_for_where_it_is_missing(
     assert "pip install 'breadcrumbs[ray]'" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore")  # Ray warns of its own code
 def test_ray_makes_the_same_bytes(whole: dict[str, bytes], tmp_path: Path) -> None:
     pytest.importorskip("ray.data", reason="needs the extra `ray`")
     make(CONFIG, tmp_path / "set", workers=2, engine="ray")
