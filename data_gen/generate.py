@@ -14,7 +14,6 @@ import asyncio
 import dataclasses
 import functools
 import hashlib
-import heapq
 import itertools
 import json
 import random
@@ -36,8 +35,11 @@ from breadcrumbs.data_gen.collecting import (
     Collected,
     Collector,
     Source,
+    by_two,
     evenly,
     place_of,
+    replaced,
+    spread,
     tables,
 )
 from breadcrumbs.data_gen.correction import Correction, correct
@@ -379,7 +381,7 @@ class _SplitRows:
         )
         return batches
 
-    def _places(self, maker: str, task: Task, count: int) -> Collected:
+    def _places(self, maker: str, task: str, count: int) -> Collected:
         possible = count if count and self.shop.maker(maker).specs(task) else 0
         found = self.collector.places(Source(maker, task), possible)
         if len(found.items) < count:
@@ -409,9 +411,9 @@ class _SplitRows:
         for found in kinds:
             rows = tables(store, found, by_place=True)
             chosen = evenly(found.begun, found.items, share, before)
-            source = Source(found.source.maker, f"corrected-{found.source.task}")
+            source = Source(found.source.maker, CORRECTED + found.source.task)
             better = self.collector.every(source, chosen)
-            batches.append(_replaced(rows, tables(store, better)))
+            batches.append(replaced(rows, tables(store, better)))
             before += len(found.begun)
         return batches
 
@@ -426,37 +428,9 @@ class _SplitRows:
         self.missing[f"{self.split} {kind}s"] = count - made
 
 
-def _replaced(batches: Iterator[Any], others: Iterator[Any]) -> Iterator[Any]:
-    """Batches with their first row replaced where there is another one of the same id."""
-    import pyarrow
-
-    other = next(others, None)
-    for batch in batches:
-        if other is not None and other["id"][0] == batch["id"][0]:
-            batch = pyarrow.concat_tables([other, batch.slice(1)])
-            other = next(others, None)
-        yield batch
-
-
-def spread(
-    batches: Iterator[Any], count: int, extras: Iterator[Any], extra_count: int
-) -> Iterator[Any]:
-    """All batches in order, with the extra ones at even distances among them."""
-    placed = (((i + 0.5) / count, 0, batch) for i, batch in enumerate(batches))
-    others = (((i + 0.5) / extra_count, 1, batch) for i, batch in enumerate(extras))
-    return (batch for _, _, batch in heapq.merge(placed, others, key=lambda item: item[:2]))
-
-
-def by_two(rows: Iterator[Any]) -> Iterator[Any]:
-    """Tables of one row as tables of two; the last may have one."""
-    import pyarrow
-
-    while two := list(itertools.islice(rows, 2)):
-        yield pyarrow.concat_tables(two)
-
-
+CORRECTED = "corrected-"
+"""Before the name of a task: its dispatch rows from nudged episodes."""
 _Paths = tuple[str, ...]
-Task = Literal["pair", "single", "practice"]
 
 
 def open_workshop(
@@ -552,11 +526,11 @@ class _Maker:
         """Rows for the candidates of a job."""
         tried: list[Tried] = []
         rows: list[Row] = []
-        task, _, kind = job.task.rpartition("-")
+        kind = job.task.removeprefix(CORRECTED)
         for item in job.items:
             if kind == "decline":
                 found, more = await self._declined(item)
-            elif task == "corrected":
+            elif kind != job.task:
                 found, more = await self._corrected(kind, item)
             else:
                 found, more = await self._place(kind, item)
@@ -573,13 +547,14 @@ class _Maker:
             if isinstance(drawn, Dropped):
                 dropped.append(drawn.reason)
                 continue
-            twins = [scenarios.dispatch(drawn)]
-            if drawn.drop is not None:
-                twins.append(scenarios.clarify(drawn))
-            rows = await self._verified(twins, dropped)
+            rows = await self._verified(self._twins(drawn), dropped)
             if rows:
                 return self._tried(item + attempt - first, rows, dropped), rows
         return Tried(item, (), tuple(dropped)), []
+
+    def _twins(self, drawn: Blueprint) -> list[Scenario]:
+        twins = [scenarios.dispatch(drawn)]
+        return twins if drawn.drop is None else [*twins, scenarios.clarify(drawn)]
 
     async def _declined(self, item: int) -> tuple[Tried, list[Row]]:
         """The request of a candidate that was taken, its tool taken out of the catalog."""
