@@ -198,3 +198,32 @@ def _stage_tables(store: Store, found: Collected, number: int) -> Iterator[tuple
             if is_in:
                 yield tried.item, table.slice(row, len(tried.keys))
             row += len(tried.keys)
+
+
+def replaced(batches: Iterator[Any], others: Iterator[Any]) -> Iterator[Any]:
+    """Batches with their first row replaced where there is another one of the same id."""
+    import pyarrow
+
+    other = next(others, None)
+    for batch in batches:
+        if other is not None and other["id"][0] == batch["id"][0]:
+            batch = pyarrow.concat_tables([other, batch.slice(1)])
+            other = next(others, None)
+        yield batch
+
+
+def spread(
+    batches: Iterator[Any], count: int, extras: Iterator[Any], extra_count: int
+) -> Iterator[Any]:
+    """All batches in order, with the extra ones at even distances among them."""
+    placed = (((i + 0.5) / count, 0, batch) for i, batch in enumerate(batches))
+    others = (((i + 0.5) / extra_count, 1, batch) for i, batch in enumerate(extras))
+    return (batch for _, _, batch in heapq.merge(placed, others, key=lambda item: item[:2]))
+
+
+def by_two(rows: Iterator[Any]) -> Iterator[Any]:
+    """Tables of one row as tables of two; the last may have one."""
+    import pyarrow
+
+    while two := list(itertools.islice(rows, 2)):
+        yield pyarrow.concat_tables(two)

@@ -14,7 +14,6 @@ import asyncio
 import dataclasses
 import functools
 import hashlib
-import heapq
 import itertools
 import json
 import random
@@ -36,8 +35,11 @@ from breadcrumbs.data_gen.collecting import (
     Collected,
     Collector,
     Source,
+    by_two,
     evenly,
     place_of,
+    replaced,
+    spread,
     tables,
 )
 from breadcrumbs.data_gen.correction import Correction, correct
@@ -403,7 +405,7 @@ class _SplitRows:
         )
         return batches
 
-    def _places(self, maker: str, task: Task, count: int) -> Collected:
+    def _places(self, maker: str, task: str, count: int) -> Collected:
         possible = count if count and self.shop.maker(maker).specs(task) else 0
         found = self.collector.places(Source(maker, task), possible)
         if len(found.items) < count:
@@ -433,9 +435,9 @@ class _SplitRows:
         for found in kinds:
             rows = tables(store, found, by_place=True)
             chosen = evenly(found.begun, found.items, share, before)
-            source = Source(found.source.maker, f"corrected-{found.source.task}")
+            source = Source(found.source.maker, CORRECTED + found.source.task)
             better = self.collector.every(source, chosen)
-            batches.append(_replaced(rows, tables(store, better)))
+            batches.append(replaced(rows, tables(store, better)))
             before += len(found.begun)
         return batches
 
@@ -450,37 +452,9 @@ class _SplitRows:
         self.missing[f"{self.split} {kind}s"] = count - made
 
 
-def _replaced(batches: Iterator[Any], others: Iterator[Any]) -> Iterator[Any]:
-    """Batches with their first row replaced where there is another one of the same id."""
-    import pyarrow
-
-    other = next(others, None)
-    for batch in batches:
-        if other is not None and other["id"][0] == batch["id"][0]:
-            batch = pyarrow.concat_tables([other, batch.slice(1)])
-            other = next(others, None)
-        yield batch
-
-
-def spread(
-    batches: Iterator[Any], count: int, extras: Iterator[Any], extra_count: int
-) -> Iterator[Any]:
-    """All batches in order, with the extra ones at even distances among them."""
-    placed = (((i + 0.5) / count, 0, batch) for i, batch in enumerate(batches))
-    others = (((i + 0.5) / extra_count, 1, batch) for i, batch in enumerate(extras))
-    return (batch for _, _, batch in heapq.merge(placed, others, key=lambda item: item[:2]))
-
-
-def by_two(rows: Iterator[Any]) -> Iterator[Any]:
-    """Tables of one row as tables of two; the last may have one."""
-    import pyarrow
-
-    while two := list(itertools.islice(rows, 2)):
-        yield pyarrow.concat_tables(two)
-
-
+CORRECTED = "corrected-"
+"""Before the name of a task: its dispatch rows from nudged episodes."""
 _Paths = tuple[str, ...]
-Task = Literal["pair", "single", "practice", "hold", "confirm", "answer"]
 
 
 def open_workshop(
@@ -543,6 +517,7 @@ class _Maker:
     index: ToolIndex = field(init=False)
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
+    by_kind: dict[str, list[ToolSpec]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         training = self.split == "train"
@@ -558,25 +533,30 @@ class _Maker:
 
     def specs(self, kind: str) -> list[ToolSpec]:
         """The tools whose turn it is, in places of a kind."""
+        if kind not in self.by_kind:
+            self.by_kind[kind] = self._specs(kind)
+        return self.by_kind[kind]
+
+    def _specs(self, kind: str) -> list[ToolSpec]:
         specs = [self._spec(name) for name in self.tools]
         if kind == "practice":
             return specs
-        askable = [s for s in specs if droppable(s, self.hints[s.name])]
         if kind in ("hold", "confirm"):
             return [s for s in specs if s.risk is not Risk.READ]
+        askable = {s.name: bool(droppable(s, self.hints[s.name])) for s in specs}
         if kind in ("pair", "answer"):
-            return askable
-        return [s for s in specs if s not in askable] or specs
+            return [s for s in specs if askable[s.name]]
+        return [s for s in specs if not askable[s.name]] or specs
 
     async def make(self, job: Job) -> Made:
         """Rows for the candidates of a job."""
         tried: list[Tried] = []
         rows: list[Row] = []
-        task, _, kind = job.task.rpartition("-")
+        kind = job.task.removeprefix(CORRECTED)
         for item in job.items:
             if kind == "decline":
                 found, more = await self._declined(item)
-            elif task == "corrected":
+            elif kind != job.task:
                 found, more = await self._corrected(kind, item)
             else:
                 found, more = await self._place(kind, item)
@@ -593,16 +573,16 @@ class _Maker:
             if isinstance(drawn, Dropped):
                 dropped.append(drawn.reason)
                 continue
-            twins = [scenarios.dispatch(drawn)]
-            other = next((one for one in KINDS if one == kind), None)
-            if other is not None:
-                twins.append(twin_of(other, drawn))
-            elif drawn.drop is not None:
-                twins.append(scenarios.clarify(drawn))
-            rows = await self._verified(twins, dropped)
+            rows = await self._verified(self._twins(kind, drawn), dropped)
             if rows:
                 return self._tried(item + attempt - first, rows, dropped), rows
         return Tried(item, (), tuple(dropped)), []
+
+    def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario]:
+        twins = [scenarios.dispatch(drawn)]
+        if drawn.drop is not None:
+            twins.append(scenarios.clarify(drawn))
+        return twins + [twin_of(other, drawn) for other in KINDS if other == kind]
 
     async def _declined(self, item: int) -> tuple[Tried, list[Row]]:
         """The request of a candidate that was taken, its tool taken out of the catalog."""

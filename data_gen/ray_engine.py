@@ -7,6 +7,7 @@ the one that holds catalogs and hints.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -29,6 +30,7 @@ class RayEngine:
         context = ray.data.DataContext.get_current()
         context.execution_options.preserve_order = True
         context.enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.WARNING)  # it tells of every stage
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Made]:
         """All jobs as one Ray data set; results in order, as they come."""

@@ -1,7 +1,8 @@
 """`make bench`: speed as ratios, both sides of a ratio measured in this run, interleaved.
 
 Prints a table and writes runs/bench.json: {name: {value, unit, baseline, n}}. Rows are medians
-of five unless n says otherwise. Run with nothing else on the machine.
+of five unless n says otherwise. Run with nothing else on the machine. Names as arguments measure
+those rows alone, and are the only way to the one that takes most of an hour.
 """
 
 from __future__ import annotations
@@ -71,6 +72,59 @@ def generate_vs_replay() -> dict[str, Any]:
 
             ratios.append(made / seconds(lambda again=again: asyncio.run(again())))
     return row(statistics.median(ratios), "x", "bare replay of the same rows")
+
+
+def _many(rows: int) -> Any:
+    """The bench config with about so many training rows, which differ."""
+    from breadcrumbs import config as configs
+    from breadcrumbs.data_gen.generate import GenerateConfig
+
+    train = f"train={{pairs: {rows * 19 // 40}, declines: {rows // 20}}}"
+    rest = ("eval_tools={pairs: 0}", "eval_domain={pairs: 0}", "practice_pairs=0")
+    return configs.load(
+        CONFIG, GenerateConfig, (train, *rest, "phrasing=varied", "optional_share=0.4")
+    )
+
+
+def generate_two_workers() -> dict[str, Any]:
+    """Rows a second with two workers, against one; 4 000 rows, the workers' start included."""
+    from breadcrumbs.data_gen.generate import generate
+
+    config, ratios = _many(4_000), []
+    for _ in range(REPEATS):
+        with tempfile.TemporaryDirectory() as place:
+
+            def with_workers(count: int, place: str = place) -> float:
+                out = Path(place) / str(count)
+                return seconds(lambda: generate(config, out, _silent, workers=count))
+
+            ratios.append(with_workers(1) / with_workers(2))
+    return row(statistics.median(ratios), "x", "one worker")
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, "scripts")
+import bench
+from breadcrumbs.data_gen.generate import generate
+generate(bench._many(int(sys.argv[1])), Path(sys.argv[2]), bench._silent, workers=2)
+who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+print(sum(resource.getrusage(one).ru_maxrss for one in who))
+"""
+
+
+def generate_memory_growth() -> dict[str, Any]:
+    """Peak memory at 200 000 rows, against 20 000: this process and its largest worker."""
+
+    def peak(rows: int) -> int:
+        with tempfile.TemporaryDirectory() as place:
+            command = [sys.executable, "-c", _PEAK, str(rows), f"{place}/set"]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            return int(done.stdout)
+
+    small = peak(20_000)
+    return row(peak(200_000) / small, "x", "20 000 rows", 1)
 
 
 QUERIES = (
@@ -258,28 +312,41 @@ def _silent(done: int, total: int, note: str = "") -> None:
     """Progress that nobody watches."""
 
 
+MEASURES = (
+    cli_help_s,
+    generate_vs_replay,
+    generate_two_workers,
+    approval_lifecycle,
+    gateway_round,
+    search_10k_ms,
+    probe_row_4k,
+    eval_batched,
+    train_rows,
+    demo_minutes,
+)
+LONG = (generate_memory_growth,)
+"""Measured only when named."""
+
+
 def main() -> int:
-    """Measure every row; a row that needs a demo run is left out where there is none."""
-    if not (DEMO / "data" / "manifest.json").is_file():
+    """Measure the rows named, or all but the long ones; those that need a demo run may lack one."""
+    known = {measure.__name__: measure for measure in (*MEASURES, *LONG)}
+    names = sys.argv[1:] or [measure.__name__ for measure in MEASURES]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no row {unknown[0]}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    if not sys.argv[1:] and not (DEMO / "data" / "manifest.json").is_file():
         print(f"no data in {DEMO}: run make demo first", file=sys.stderr)
         return 2
     results: dict[str, Any] = {}
-    for measure in (
-        cli_help_s,
-        generate_vs_replay,
-        approval_lifecycle,
-        gateway_round,
-        search_10k_ms,
-        probe_row_4k,
-        eval_batched,
-        train_rows,
-        demo_minutes,
-    ):
-        found = measure()
+    if sys.argv[1:] and OUT.is_file():
+        results = json.loads(OUT.read_text(encoding="utf-8"))
+    for name in names:
+        found = known[name]()
         if found is not None:
-            name = measure.__name__
             results[name] = found
-            print(f"{name:<20} {found['value']:>9} {found['unit']:<4} n={found['n']}", flush=True)
+            print(f"{name:<22} {found['value']:>9} {found['unit']:<4} n={found['n']}", flush=True)
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     print(f"written to {OUT}")

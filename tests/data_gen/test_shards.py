@@ -101,6 +101,28 @@ def test_two_workers_make_the_bytes_of_one(whole: dict[str, bytes], tmp_path: Pa
     assert files_of(tmp_path / "set") == whole
 
 
+def test_workers_read_derived_catalogs_too(tmp_path: Path) -> None:
+    config = dataclasses.replace(
+        CONFIG,
+        catalogs=(),
+        hints=(),
+        sources=CONFIG.catalogs,
+        held_out_domain="",
+        eval_domain=Amount(pairs=0),
+        practice_pairs=0,
+        shortfall="report",
+    )
+    make(config, tmp_path / "one" / "set")
+    (tmp_path / "one" / "set").rename(tmp_path / "kept")
+    make(config, tmp_path / "one" / "set", workers=2)
+    kept, made = tmp_path / "kept", tmp_path / "one" / "set"
+    assert len(load_rows(made, "train")) > 20
+    names = sorted(str(path.relative_to(kept)) for path in kept.rglob("*.*"))
+    assert "catalogs/bank.yaml" in names
+    assert names == sorted(str(path.relative_to(made)) for path in made.rglob("*.*"))
+    assert all((kept / name).read_bytes() == (made / name).read_bytes() for name in names)
+
+
 def test_results_in_another_order_would_show(
     whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +391,7 @@ def test_ray_is_asked_for_where_it_is_missing(
     assert "pip install 'breadcrumbs[ray]'" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore")  # Ray warns of its own code
 def test_ray_makes_the_same_bytes(whole: dict[str, bytes], tmp_path: Path) -> None:
     pytest.importorskip("ray.data", reason="needs the extra `ray`")
     make(CONFIG, tmp_path / "set", workers=2, engine="ray")
