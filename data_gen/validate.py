@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from breadcrumbs.config import parse
+from breadcrumbs.data_gen.config import GenerateConfig, inputs_hash
 from breadcrumbs.data_gen.dataset import (
     AXES,
     MANIFEST,
@@ -27,12 +28,12 @@ from breadcrumbs.data_gen.dataset import (
     split_files,
 )
 from breadcrumbs.data_gen.episodes import Episode
-from breadcrumbs.data_gen.generate import GenerateConfig, inputs_hash, practice_for
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice
 from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key, effect_difference, replay
+from breadcrumbs.data_gen.workshop import practice_for
 from breadcrumbs.errors import BreadcrumbsError, DataError
 from breadcrumbs.events import Done
 from breadcrumbs.gateway.catalog import load_catalog

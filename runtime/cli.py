@@ -96,7 +96,7 @@ def generate(
     where it ended, also with other --workers.
     """
     from breadcrumbs import config as configs
-    from breadcrumbs.data_gen.generate import GenerateConfig
+    from breadcrumbs.data_gen.config import GenerateConfig
     from breadcrumbs.data_gen.generate import generate as run
     from breadcrumbs.progress import live
 

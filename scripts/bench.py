@@ -51,8 +51,9 @@ def cli_help_s() -> dict[str, Any]:
 def generate_vs_replay() -> dict[str, Any]:
     """Verified rows generated, against one bare replay of the same rows."""
     from breadcrumbs import config as configs
+    from breadcrumbs.data_gen.config import GenerateConfig
     from breadcrumbs.data_gen.dataset import load_rows
-    from breadcrumbs.data_gen.generate import GenerateConfig, generate
+    from breadcrumbs.data_gen.generate import generate
     from breadcrumbs.data_gen.verify import replay
     from breadcrumbs.gateway.catalog import load_catalog
     from breadcrumbs.gateway.gateway import GatewaySettings
@@ -77,7 +78,7 @@ def generate_vs_replay() -> dict[str, Any]:
 def _many(rows: int) -> Any:
     """The bench config with about so many training rows, which differ."""
     from breadcrumbs import config as configs
-    from breadcrumbs.data_gen.generate import GenerateConfig
+    from breadcrumbs.data_gen.config import GenerateConfig
 
     train = f"train={{pairs: {rows * 19 // 40}, declines: {rows // 20}}}"
     rest = ("eval_tools={pairs: 0}", "eval_domain={pairs: 0}", "practice_pairs=0")

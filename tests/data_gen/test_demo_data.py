@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from breadcrumbs.config import load, read_yaml, resolve
+from breadcrumbs.data_gen.config import GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
-from breadcrumbs.data_gen.generate import GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.hints import load_hints
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.scenarios import droppable

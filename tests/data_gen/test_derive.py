@@ -17,12 +17,13 @@ import yaml
 
 from breadcrumbs.cli import main
 from breadcrumbs.data_gen import scenarios
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest
 from breadcrumbs.data_gen.derive import Derived, checked, derive, derive_hint
 from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.derived_values import Source, Underivable, fits, source_of
 from breadcrumbs.data_gen.episodes import OraclePolicy, run_episode
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.hints import (
     CHECK_DAY,
     ArgumentHint,

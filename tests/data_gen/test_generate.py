@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, ledger, run_episode
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.grounding import absent
 from breadcrumbs.data_gen.hints import check_hints, load_hints
 from breadcrumbs.data_gen.origin import origin_scenario

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.pairs import HASTY, pairs_of
 from breadcrumbs.data_gen.stats import decision_of, decisions

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from breadcrumbs.cli import main
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.pairs import INVENTED, exported_pair, pairs_of
 from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import ChatRequest, messages_in

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate, practice_for
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.hints import check_hints
 from breadcrumbs.data_gen.practice import DOMAIN, practice_tools
 from breadcrumbs.data_gen.scenarios import droppable
 from breadcrumbs.data_gen.splits import make_splits
 from breadcrumbs.data_gen.validate import validate
+from breadcrumbs.data_gen.workshop import practice_for
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 
 CONFIG = GenerateConfig(

@@ -18,13 +18,14 @@ import pytest
 
 from breadcrumbs.cli import main
 from breadcrumbs.data_gen import collecting, dataset, generate, seen_keys, shards
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import load_rows, read_manifest, split_files
 from breadcrumbs.data_gen.engines import Here, Processes, open_engine
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, Workshop
 from breadcrumbs.data_gen.seen_keys import SeenKeys
 from breadcrumbs.data_gen.shards import Job, Made, Store, Tried, open_store, packed
 from breadcrumbs.data_gen.validate import validate
 from breadcrumbs.data_gen.verify import duplicate_key
+from breadcrumbs.data_gen.workshop import Workshop
 from breadcrumbs.errors import DataError
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.rows import data_hash

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.hints import load_hints
 from breadcrumbs.eval.decision import constant_turn, decision_cases
 from breadcrumbs.eval.metrics import score_turn

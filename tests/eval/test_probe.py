@@ -40,7 +40,8 @@ def renderer(tiny_model_folder: Path) -> Renderer:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from breadcrumbs.config import load
-    from breadcrumbs.data_gen.generate import GenerateConfig, generate
+    from breadcrumbs.data_gen.config import GenerateConfig
+    from breadcrumbs.data_gen.generate import generate
 
     folder = tmp_path_factory.mktemp("data")
     (folder / "generate.yaml").write_text(GENERATE)

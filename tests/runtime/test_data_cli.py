@@ -18,8 +18,9 @@ from pyarrow import parquet
 
 from breadcrumbs import data_cli
 from breadcrumbs.cli import main
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest, write_dataset
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.scenarios import Behaviour
 from breadcrumbs.data_gen.splits import SPLITS
 from breadcrumbs.openai_wire import ChatRequest, messages_in

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
+from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.pairs import INVENTED, Pair
 from breadcrumbs.errors import ConfigError, DataError, PreflightError
 from breadcrumbs.train.config import DpoConfig, TrainConfig

@@ -1,0 +1,128 @@
+"""What to generate, checked at the border, and what decides the bytes of a data set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked
+
+from breadcrumbs import __version__
+from breadcrumbs.config import STRICT, to_dict
+from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.kinds import Kind
+from breadcrumbs.data_gen.requests import Phrasing
+from breadcrumbs.data_gen.splits import Split
+from breadcrumbs.endpoint_config import EndpointConfig
+from breadcrumbs.gateway.catalog import Catalog
+
+
+@checked(config=STRICT)
+class Amount:
+    """How many scenarios a split gets."""
+
+    pairs: int = Field(ge=0)
+    """Dispatch and clarify twins."""
+    declines: int = Field(default=0, ge=0)
+    singles: int = Field(default=0, ge=0)
+    """Dispatch scenarios of tools that cannot lack a required argument."""
+    holds: int = Field(default=0, ge=0)
+    """Twins of a dispatch and one where the user says to wait."""
+    confirms: int = Field(default=0, ge=0)
+    """The same, with a policy in the system prompt that demands the user's confirmation."""
+    answers: int = Field(default=0, ge=0)
+    """The same, with a question about the tool and no request."""
+
+    def twins(self) -> dict[Kind, int]:
+        """Places of each kind of twins beside `pairs`."""
+        return {"hold": self.holds, "confirm": self.confirms, "answer": self.answers}
+
+
+@checked(config=STRICT)
+class GenerateConfig:
+    """What to generate. Same values, same catalog and hints: same bytes."""
+
+    train: Amount
+    eval_tools: Amount
+    """Scenarios on held-out tools."""
+    eval_domain: Amount
+    """Scenarios on the held-out domain."""
+    held_out_tools: tuple[str, ...] = ()
+    held_out_domain: str = ""
+    """None where it is empty."""
+    held_out_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Where neither tools nor domain are named: the share of tools to choose, for each."""
+    seed: int = 1
+    catalogs: tuple[str, ...] = ()
+    """Catalog files; none means those that ship."""
+    hints: tuple[str, ...] = ()
+    """Hint files; none means those that ship, or with `sources`, derived ones alone."""
+    sources: tuple[str, ...] = ()
+    """Instead of catalogs: anything `catalog import` reads. World and hints are derived."""
+    shortfall: Literal["error", "report"] = "error"
+    """What fewer rows than asked for are: an error, or a count in the manifest."""
+    phrasing: Phrasing = "varied"
+    """`plain` says every argument by its own name, in a list; small models learn it soonest."""
+    optional_share: float = Field(default=0.4, ge=0, le=1)
+    """Chance that an optional argument is said."""
+    corrected_share: float = Field(default=0.15, ge=0, le=1)
+    """Share of training dispatch rows that come from a nudged, corrected episode."""
+    worded_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of training pairs kept for tools with arguments in the assistant's own words."""
+    waiting_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of training writes whose approval does not come in time."""
+    denied_share: float = Field(default=0.0, ge=0, le=0.5)
+    """Share of training writes that are denied."""
+    practice_pairs: int = Field(default=0, ge=0)
+    """Training pairs beside those of `train`, each on a made-up tool of its own."""
+    max_hits: int = Field(default=2, ge=1, le=20)
+    """Search hits the gateway shows."""
+    endpoint: EndpointConfig | None = None
+    """A model that takes the scripted staller's place: `corrected_share` is asked of it."""
+    reworded_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of training twins whose requests the endpoint puts into other words."""
+
+
+_KEYS_OF_KINDS = frozenset({"holds", "confirms", "answers"})
+
+
+def config_dict(config: GenerateConfig) -> dict[str, Any]:
+    """The config as a manifest holds it; without endpoint and kinds, sets keep their bytes."""
+    body = to_dict(config)
+    for name in ("train", "eval_tools", "eval_domain"):
+        body[name] = {k: n for k, n in body[name].items() if n or k not in _KEYS_OF_KINDS}
+    if config.endpoint is None:
+        del body["endpoint"], body["reworded_share"]
+    return body
+
+
+def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    """SHA-256 of everything that decides the bytes of a data set."""
+    parts = [
+        __version__,
+        json.dumps(config_dict(config), sort_keys=True),
+        repr(sorted(hints.items())),
+    ]
+    parts += [repr(catalog.tool(name)) for name in catalog.names()]
+    parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def amounts(config: GenerateConfig) -> dict[Split, Amount]:
+    """What each split gets."""
+    return {
+        "train": config.train,
+        "held_out_tools": config.eval_tools,
+        "held_out_domain": config.eval_domain,
+    }
+
+
+def planned_rows(config: GenerateConfig) -> int:
+    """How many rows a config asks for."""
+    splits = amounts(config).values()
+    twins = sum(amount.pairs + sum(amount.twins().values()) for amount in splits)
+    alone = sum(amount.declines + amount.singles for amount in splits)
+    return 2 * twins + alone + 2 * config.practice_pairs
