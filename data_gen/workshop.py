@@ -39,7 +39,6 @@ from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.search import ToolIndex
 
-
 CORRECTED = "corrected-"
 """Before the name of a task: its dispatch rows from nudged episodes."""
 Paths = tuple[str, ...]
