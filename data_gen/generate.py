@@ -61,7 +61,7 @@ from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
-from breadcrumbs.data_gen.shards import Job, Made, Store, Tried, open_store, packed
+from breadcrumbs.data_gen.shards import Job, Made, Store, Tried, discard, open_store, packed
 from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, choose_held_out, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
 from breadcrumbs.endpoint_config import EndpointConfig, check_endpoint
@@ -152,7 +152,9 @@ def generate(
     inputs = _inputs(config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
     digest = inputs_hash(config, catalog, hints)
+    work = out.with_name(f".{out.name}.shards")
     if already_complete(out, digest):
+        discard(work)  # a run may have ended in between
         progress(1, 1, "already done")
         return read_manifest(out)
     faults = check_hints(hints, catalog)
@@ -164,7 +166,6 @@ def generate(
         check_endpoint(config.endpoint)  # before the work
     elif config.reworded_share:
         raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
-    work = out.with_name(f".{out.name}.shards")
     # With another `shortfall` the same shards are made.
     shards = inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, hints)
     with open_store(work, shards) as store:
