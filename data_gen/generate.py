@@ -53,7 +53,7 @@ from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.engines import Engine, EngineName, open_engine
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
-from breadcrumbs.data_gen.shards import Store, open_store
+from breadcrumbs.data_gen.shards import Store, discard, open_store
 from breadcrumbs.data_gen.splits import Split, choose_held_out, make_splits
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.data_gen.workshop import CORRECTED, Paths, Workshop, open_workshop
@@ -88,7 +88,9 @@ def generate(
     inputs = _inputs(config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
     digest = inputs_hash(config, catalog, hints)
+    work = out.with_name(f".{out.name}.shards")
     if already_complete(out, digest):
+        discard(work)  # a run may have ended in between
         progress(1, 1, "already done")
         return read_manifest(out)
     faults = check_hints(hints, catalog)
@@ -100,7 +102,6 @@ def generate(
         check_endpoint(config.endpoint)  # before the work
     elif config.reworded_share:
         raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
-    work = out.with_name(f".{out.name}.shards")
     # With another `shortfall` the same shards are made.
     shards = inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, hints)
     with open_store(work, shards) as store:

@@ -161,9 +161,14 @@ def open_store(folder: Path, inputs: str) -> Iterator[Store]:
     lock = _claimed(folder, inputs)
     try:
         yield Store(folder)
-        shutil.rmtree(folder)
+        discard(folder)
     finally:
         lock.close()
+
+
+def discard(folder: Path) -> None:
+    """Delete shards that are not wanted any more; what cannot be deleted does no harm."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _claimed(folder: Path, inputs: str) -> IO[str]:

@@ -260,6 +260,18 @@ def test_without_the_hash_a_torn_shard_would_not_be_seen(
         make(CONFIG, out)
 
 
+def test_shards_of_a_whole_set_are_deleted(
+    whole: dict[str, bytes], made: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "set").mkdir()
+    for name, data in whole.items():
+        (tmp_path / "set" / name).write_bytes(data)
+    shard_folder(tmp_path / "set").mkdir()
+    make(CONFIG, tmp_path / "set")
+    assert made == []
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
 def test_shards_of_another_config_are_thrown_away(
     whole: dict[str, bytes], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
