@@ -13,7 +13,6 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
-from breadcrumbs.data_gen.kinds import Kind
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.splits import Split
 from breadcrumbs.endpoint_config import EndpointConfig
@@ -29,16 +28,6 @@ class Amount:
     declines: int = Field(default=0, ge=0)
     singles: int = Field(default=0, ge=0)
     """Dispatch scenarios of tools that cannot lack a required argument."""
-    holds: int = Field(default=0, ge=0)
-    """Twins of a dispatch and one where the user says to wait."""
-    confirms: int = Field(default=0, ge=0)
-    """The same, with a policy in the system prompt that demands the user's confirmation."""
-    answers: int = Field(default=0, ge=0)
-    """The same, with a question about the tool and no request."""
-
-    def twins(self) -> dict[Kind, int]:
-        """Places of each kind of twins beside `pairs`."""
-        return {"hold": self.holds, "confirm": self.confirms, "answer": self.answers}
 
 
 @checked(config=STRICT)
@@ -86,14 +75,9 @@ class GenerateConfig:
     """Share of training twins whose requests the endpoint puts into other words."""
 
 
-_KEYS_OF_KINDS = frozenset({"holds", "confirms", "answers"})
-
-
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; without endpoint and kinds, sets keep their bytes."""
+    """The config as a manifest holds it; sets made without an endpoint keep their bytes."""
     body = to_dict(config)
-    for name in ("train", "eval_tools", "eval_domain"):
-        body[name] = {k: n for k, n in body[name].items() if n or k not in _KEYS_OF_KINDS}
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
@@ -123,6 +107,5 @@ def amounts(config: GenerateConfig) -> dict[Split, Amount]:
 def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     splits = amounts(config).values()
-    twins = sum(amount.pairs + sum(amount.twins().values()) for amount in splits)
-    alone = sum(amount.declines + amount.singles for amount in splits)
-    return 2 * twins + alone + 2 * config.practice_pairs
+    asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in splits)
+    return asked + 2 * config.practice_pairs

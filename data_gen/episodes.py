@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from breadcrumbs.data_gen.kinds import HOLDING
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
@@ -70,12 +69,8 @@ class OraclePolicy:
         return Turn(report(self.spec, scenario, payload))
 
     def _decide(self, messages: Sequence[Message]) -> Turn:
-        """Write the arguments down, then call, ask for the missing one, or say what is ready."""
+        """Write the arguments down, then ask for the missing one or call."""
         scenario, thinking = self.scenario, ledger(self.scenario, self.spec)
-        if scenario.behaviour == "answer":
-            return Turn(scenario.reply)
-        if scenario.behaviour == "hold":
-            return Turn(scenario.reply, thinking=f"{thinking}; {HOLDING}")
         if scenario.behaviour == "clarify":
             return Turn(scenario.question, thinking=thinking)
         arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}

@@ -265,14 +265,7 @@ class _SplitRows:
         rows = len(declines.items) + len(singles.items)
         pair_tables, single_tables = self._corrected(pairs, singles)
         extras = by_two(itertools.chain(tables(self.collector.store, declines), single_tables))
-        batches = spread(pair_tables, len(pairs.items), extras, -(-rows // 2))
-        count = len(pairs.items) + -(-rows // 2)
-        for kind, asked in amount.twins().items():
-            twins = self._places(self.split, kind, asked)
-            more = tables(self.collector.store, twins, by_place=True)
-            batches = spread(batches, count, more, len(twins.items))
-            count += len(twins.items)
-        return batches
+        return spread(pair_tables, len(pairs.items), extras, -(-rows // 2))
 
     def practice(self) -> Iterator[Any]:
         """Twins on made-up tools, each tool once."""

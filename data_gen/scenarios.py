@@ -26,7 +26,7 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex
 
-Behaviour = Literal["dispatch", "clarify", "decline", "answer", "hold"]
+Behaviour = Literal["dispatch", "clarify", "decline"]
 ApprovalPlan = Literal["approve", "deny", "wait"]
 
 FIRST_DAY = datetime(2026, 1, 5)
@@ -68,7 +68,7 @@ class Scenario:
     """What a user would answer for each missing argument."""
     question: str = ""
     reply: str = ""
-    """The right text of a `decline`, an `answer` or a `hold`."""
+    """The right text of a `decline`."""
     composed: dict[str, Composed] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ def make_blueprint(
 
 def dispatch(blueprint: Blueprint) -> Scenario:
     """The twin in which everything needed is said."""
-    return of_blueprint(blueprint, "dispatch", blueprint.plan.say(), blueprint.gold)
+    return _scenario(blueprint, "dispatch", blueprint.plan.say(), blueprint.gold)
 
 
 def clarify(blueprint: Blueprint) -> Scenario:
@@ -225,7 +225,7 @@ def clarify(blueprint: Blueprint) -> Scenario:
     assert missing is not None
     known = {name: value for name, value in blueprint.gold.items() if name != missing}
     request = blueprint.plan.say((missing,))
-    twin = of_blueprint(blueprint, "clarify", request, known)
+    twin = _scenario(blueprint, "clarify", request, known)
     return dataclasses.replace(
         twin,
         missing=(missing,),
@@ -237,7 +237,7 @@ def clarify(blueprint: Blueprint) -> Scenario:
 def decline(blueprint: Blueprint, catalog: Catalog, index: ToolIndex, max_hits: int) -> Scenario:
     """The twin whose catalog lacks the tool and everything near it."""
     hidden = near_tools(blueprint.spec, blueprint.search_query, catalog, index, max_hits)
-    twin = of_blueprint(blueprint, "decline", blueprint.plan.say(), blueprint.gold)
+    twin = _scenario(blueprint, "decline", blueprint.plan.say(), blueprint.gold)
     return dataclasses.replace(
         twin, twin=f"{blueprint.id}-decline", reply=blueprint.reply, hidden_tools=hidden
     )
@@ -275,10 +275,9 @@ def _nouns(name: str) -> set[str]:
     return set(parts[1:] or parts)
 
 
-def of_blueprint(
+def _scenario(
     blueprint: Blueprint, behaviour: Behaviour, request: str, gold: dict[str, Any]
 ) -> Scenario:
-    """A scenario with what all twins share; `gold` is what the right call passes."""
     topic = blueprint.topic
     return Scenario(
         id=f"{blueprint.id}-{behaviour}",

@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.data_gen.scenarios import Behaviour, Scenario
+from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import decision_messages
 from breadcrumbs.messages import json_object
 
-Decision = Literal["act", "ask", "hold", "answer", "decline"]
+Decision = Literal["act", "ask", "decline"]
 MOST_FREQUENT = 5
 """Templates that are listed."""
 OPENING_WORDS = 3
@@ -50,19 +50,11 @@ def decision_of(row: Row) -> Decision:
     position = len(decision_messages(row.messages))
     if position < len(row.messages) and row.messages[position].tool_calls:
         return "act"
-    otherwise: dict[Behaviour, Decision] = {
-        "hold": "hold",
-        "answer": "answer",
-        "decline": "decline",
-    }
-    return otherwise.get(row.behaviour, "ask")
+    return "decline" if row.behaviour == "decline" else "ask"
 
 
 def decisions(rows: Sequence[Row]) -> dict[str, Any]:
-    """What is done, by split and in all, with `act_per_ask`: calls per turn without one.
-
-    Declines do not count there: their decision is taken earlier. None where nothing asks.
-    """
+    """Act, ask and decline by split and in all, with `act_per_ask` (None where none asks)."""
     found = Counter((row.split, decision_of(row)) for row in rows)
     splits = sorted({split for split, _ in found})
     by_split: dict[str, Any] = {
@@ -71,10 +63,9 @@ def decisions(rows: Sequence[Row]) -> dict[str, Any]:
     return {"all": _ratio(Counter(map(decision_of, rows)))} | by_split
 
 
-def _ratio(found: Mapping[Decision, int]) -> dict[str, Any]:
-    numbers = {name: found.get(name, 0) for name in get_args(Decision)}
-    without = numbers["ask"] + numbers["hold"] + numbers["answer"]
-    return {**numbers, "act_per_ask": numbers["act"] / without if without else None}
+def _ratio(found: dict[Any, int]) -> dict[str, Any]:
+    act, ask, decline = (found.get(name, 0) for name in ("act", "ask", "decline"))
+    return {"act": act, "ask": ask, "decline": decline, "act_per_ask": act / ask if ask else None}
 
 
 def not_verbatim(rows: Sequence[Row]) -> dict[str, Any]:

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from breadcrumbs.data_gen.stats import Decision
 from breadcrumbs.errors import DataError
 from breadcrumbs.visible import visible
 
 PLOT_KINDS = (".svg", ".png", ".pdf")
-COLOURS = {
-    "dispatch": "#2a9d8f",
-    "clarify": "#e9a03b",
-    "decline": "#8d99ae",
-    "hold": "#c8553d",
-    "answer": "#5b7db1",
-}
+COLOURS = {"dispatch": "#2a9d8f", "clarify": "#e9a03b", "decline": "#8d99ae"}
 
 
 def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[Text | Table]:
@@ -62,13 +55,12 @@ def _key(cell: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _decisions(found: Mapping[str, Mapping[str, Any]]) -> Table:
     table = _table("split")
-    names = get_args(Decision)
-    for name in (*names, "act : rest"):
+    for name in ("act", "ask", "decline", "act : ask"):
         _column(table, name)
     for split, numbers in found.items():
         ratio = numbers["act_per_ask"]
         shown = "-" if ratio is None else f"{ratio:.2f} : 1"
-        table.add_row(_text(split), *(str(numbers[name]) for name in names), shown)
+        table.add_row(_text(split), *(str(numbers[d]) for d in ("act", "ask", "decline")), shown)
     return table
 
 

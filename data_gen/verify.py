@@ -16,7 +16,6 @@ from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.episodes import Episode, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
-from breadcrumbs.data_gen.kinds import HOLDING, kind_fault
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
@@ -29,8 +28,6 @@ CALLS = {
     "dispatch": ("search_tool_catalog", "get_tool_schema", "execute_tool"),
     "clarify": ("search_tool_catalog", "get_tool_schema"),
     "decline": ("search_tool_catalog",),
-    "answer": ("search_tool_catalog", "get_tool_schema"),
-    "hold": ("search_tool_catalog", "get_tool_schema"),
 }
 STATUS = {"approve": "done", "deny": "denied", "wait": "approval_required"}
 
@@ -149,10 +146,6 @@ def grounding_fault(
 ) -> str | None:
     """Every passed value has a source; the missing one has none; the label follows from it."""
     before = decision_messages(messages)
-    texts = [m.content for m in before if m.role in ("system", "user")]
-    fault = kind_fault(scenario.behaviour, scenario.reply, scenario.request, texts)
-    if fault is not None or scenario.behaviour == "answer":
-        return fault
     sources = ground(
         spec,
         scenario.gold_arguments,
@@ -169,27 +162,24 @@ def grounding_fault(
     if scenario.behaviour == "clarify":
         if tuple(open_names) != scenario.missing:
             return "grounding: not exactly the missing argument is open"
+        texts = [m.content for m in before if m.role in ("system", "user")]
         if any(
             not absent(spec, name, value, texts, hint.arguments[name])
             for name, value in scenario.withheld.items()
         ):
             return "grounding: the missing value could be read from the request"
     elif open_names:
-        return f"grounding: {scenario.behaviour} is labelled, but a required argument is open"
+        return "grounding: dispatch is labelled, but a required argument is open"
     return None
 
 
 def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
     """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
-    if scenario.behaviour in ("decline", "answer"):
+    if scenario.behaviour == "decline":
         return None
     turn = messages[len(decision_messages(messages))]
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
-    held = thought.removesuffix(f"; {HOLDING}")
-    if (held != thought) != (scenario.behaviour == "hold"):
-        return "thinking: it holds where it should not, or does not"
-    thought = held
     try:
         draft, end = json.JSONDecoder().raw_decode(thought)
         checks = [check.split(" ") for check in thought[end:].split("; ")[1:]]

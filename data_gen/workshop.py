@@ -27,7 +27,6 @@ from breadcrumbs.data_gen.dataset import (
 from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
-from breadcrumbs.data_gen.kinds import KINDS, twin_of
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
@@ -35,7 +34,7 @@ from breadcrumbs.data_gen.shards import Job, Made, Tried, packed
 from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
 from breadcrumbs.errors import DataError
-from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec, load_catalog
+from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.search import ToolIndex
 
@@ -137,10 +136,8 @@ class _Maker:
         specs = [self._spec(name) for name in self.tools]
         if kind == "practice":
             return specs
-        if kind in ("hold", "confirm"):
-            return [s for s in specs if s.risk is not Risk.READ]
         askable = {s.name: bool(droppable(s, self.hints[s.name])) for s in specs}
-        if kind in ("pair", "answer"):
+        if kind == "pair":
             return [s for s in specs if askable[s.name]]
         return [s for s in specs if not askable[s.name]] or specs
 
@@ -176,9 +173,7 @@ class _Maker:
 
     def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario]:
         twins = [scenarios.dispatch(drawn)]
-        if drawn.drop is not None:
-            twins.append(scenarios.clarify(drawn))
-        return twins + [twin_of(other, drawn) for other in KINDS if other == kind]
+        return twins if drawn.drop is None else [*twins, scenarios.clarify(drawn)]
 
     async def _declined(self, item: int) -> tuple[Tried, list[Row]]:
         """The request of a candidate that was taken, its tool taken out of the catalog."""
@@ -242,7 +237,7 @@ class _Maker:
             self.index,
             self.recipe,
             seed=self.config.seed,
-            drop=None if kind in ("single", *KINDS) else self._drop(spec, rounds),
+            drop=None if kind == "single" else self._drop(spec, rounds),
         )
 
     def _drawn(self, kind: str, item: int) -> Blueprint:
