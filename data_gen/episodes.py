@@ -23,7 +23,7 @@ from breadcrumbs.gateway.gateway import (
     SimulatedGateway,
     simulated_gateway,
 )
-from breadcrumbs.gateway.identity import SeededIds
+from breadcrumbs.gateway.identity import SeededIds, SimulatedClock
 from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.radar import Radar
@@ -117,6 +117,8 @@ def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> st
         return f"The request to {name} waits for approval; it has not run yet."
     if status == "denied":
         return f"The request to {name} was denied, so nothing was changed."
+    if status == "expired":
+        return f"The approval to {name} ran out, so nothing was changed."
     if status != "done":
         return f"The request to {name} did not succeed: {payload.get('reason', status)}."
     return _done_report(spec, scenario, payload.get("result"))
@@ -147,12 +149,17 @@ def _facts(fields: Mapping[str, Any], limit: int = 3) -> str:
 class ScriptedApprover:
     """Decides as the scenario says. Lives here so that nothing served can reach it."""
 
-    def __init__(self, plan: ApprovalPlan) -> None:
+    def __init__(self, plan: ApprovalPlan, simulated: SimulatedGateway) -> None:
         self.plan = plan
+        self.simulated = simulated
 
     async def decide(self, card: Any) -> bool | None:
         """True, False, or None for a decision that does not come in time."""
-        return {"approve": True, "deny": False, "wait": None}[self.plan]
+        if self.plan == "expire":
+            clock = self.simulated.gateway.clock
+            assert isinstance(clock, SimulatedClock)
+            clock.advance(self.simulated.gateway.settings.ttl_s + 1)
+        return {"approve": True, "deny": False}.get(self.plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +216,7 @@ async def run_episode(
         conversation,
         settings=loop_settings or LoopSettings(nudge=False),
         radar=radar or Radar(),
-        approver=ScriptedApprover(scenario.approval),
+        approver=ScriptedApprover(scenario.approval, simulated),
         ids=SeededIds(scenario.seed),
     )
     return Episode(

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass as checked
 
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
-from breadcrumbs.data_gen import scenarios
+from breadcrumbs.data_gen import kinds, scenarios
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import Row, already_complete, read_manifest, write_dataset
 from breadcrumbs.data_gen.dataset import Source as RowSource
@@ -33,7 +33,9 @@ from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
+from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.splits import Split, Splits, choose_held_out, make_splits
+from breadcrumbs.data_gen.stats import kind_counts
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
 from breadcrumbs.endpoint_config import EndpointConfig, check_endpoint
 from breadcrumbs.errors import CatalogError, ConfigError, DataError
@@ -93,6 +95,8 @@ class GenerateConfig:
     """Share of training writes whose approval does not come in time."""
     denied_share: float = Field(default=0.0, ge=0, le=0.5)
     """Share of training writes that are denied."""
+    kinds: dict[Kind, NonNegativeInt] = field(default_factory=dict)
+    """Training pairs beside those of `train`, by special kind: what the twins turn on."""
     practice_pairs: int = Field(default=0, ge=0)
     """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
@@ -135,6 +139,7 @@ def generate(config: GenerateConfig, out: Path, progress: Report) -> dict[str, A
         "config": config_dict(config),
         "tools": {split: splits.tools(split) for split in _amounts(config)},
         "dropped": dict(sorted(made.dropped.items())),
+        **({"kinds": kind_counts(made.rows)} if config.kinds else {}),
         **({"missing_rows": dict(made.missing)} if made.missing else {}),
         **({"derived": inputs.derived} if inputs.derived else {}),
         **({"endpoint": asked} if asked else {}),
@@ -195,8 +200,10 @@ def _derived_inputs(config: GenerateConfig, out: Path) -> _Inputs:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without an endpoint keep their bytes."""
+    """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
     body = to_dict(config)
+    if not config.kinds:
+        del body["kinds"]
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
@@ -226,7 +233,7 @@ def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     amounts = _amounts(config).values()
     asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in amounts)
-    return asked + 2 * config.practice_pairs
+    return asked + 2 * (config.practice_pairs + sum(config.kinds.values()))
 
 
 def practice_for(config: GenerateConfig, splits: Splits) -> Practice:
@@ -257,6 +264,7 @@ async def _make_rows(
         if split == "train":
             if not rows:
                 raise DataError(f"train: no row can be made, dropped: {dict(dropped)}")
+            rows.extend(await maker.special(splits.tools(split)))
             made = practice_for(config, splits)
             maker = _Maker(
                 config, split, made.catalog, made.hints, dropped, missing, seen, step, maker.made
@@ -349,6 +357,15 @@ class _Maker:
         pairs = await self._collect(specs, self.config.practice_pairs, "practice", [])
         return [row for batch in pairs for row in batch]
 
+    async def special(self, tools: Sequence[str]) -> list[Row]:
+        """Twins of every kind the config asks for, kind after kind."""
+        rows: list[Row] = []
+        specs = [self._spec(name) for name in tools]
+        for kind, count in self.config.kinds.items():
+            fit = kinds.tools_for(kind, specs, self.hints, self.config.seed)
+            rows += [row for batch in await self._collect(fit, count, kind, []) for row in batch]
+        return rows
+
     async def _collect(
         self, specs: Sequence[ToolSpec], count: int, kind: str, blueprints: list[Blueprint]
     ) -> list[list[Row]]:
@@ -361,7 +378,7 @@ class _Maker:
                 break
             spec, rounds = self._in_turn(specs, place)
             drop = None if kind == "single" else self._drop(spec, rounds)
-            batch = await self._place(spec, drop, f"{self.split}-{kind}-{place:04d}", blueprints)
+            batch = await self._place(spec, drop, kind, place, blueprints)
             if batch:
                 batches.append(batch)
             place += 1
@@ -392,21 +409,26 @@ class _Maker:
         return names[(start + rounds) % len(names)]
 
     async def _place(
-        self, spec: ToolSpec, drop: str | None, key: str, blueprints: list[Blueprint]
+        self, spec: ToolSpec, drop: str | None, kind: str, place: int, blueprints: list[Blueprint]
     ) -> list[Row]:
+        key = f"{self.split}-{kind}-{place:04d}"
         for attempt in range(ATTEMPTS):
             drawn = self._draw(spec, drop, f"{key}-{attempt}" if attempt else key)
-            if isinstance(drawn, Dropped):
-                self.dropped[drawn.reason] += 1
+            twins = drawn if isinstance(drawn, Dropped) else self._twins(kind, drawn)
+            if isinstance(twins, Dropped):
+                self.dropped[twins.reason] += 1
                 continue
-            twins = [scenarios.dispatch(drawn)]
-            if drop is not None:
-                twins.append(scenarios.clarify(drawn))
             batch = await self._verified(twins)
-            if batch:
+            if batch and isinstance(drawn, Blueprint):
                 blueprints.append(drawn)
                 return batch
         return []
+
+    def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario] | Dropped:
+        if kind in self.config.kinds:
+            return kinds.twins_of(kind, drawn)
+        twins = [scenarios.dispatch(drawn)]
+        return twins if drawn.drop is None else [*twins, scenarios.clarify(drawn)]
 
     def _draw(self, spec: ToolSpec, drop: str | None, key: str) -> Blueprint | Dropped:
         hint = self.hints[spec.name]
@@ -487,7 +509,7 @@ class _Maker:
 
     def _correct_next(self, scenario: Scenario) -> bool:
         """Spread corrections evenly over the training dispatch rows."""
-        if self.split != "train" or scenario.behaviour != "dispatch":
+        if self.split != "train" or scenario.behaviour != "dispatch" or scenario.script:
             return False
         share = self.config.corrected_share if self.config.endpoint is None else 0.0
         self.corrections += 1

@@ -29,6 +29,7 @@ def stats(rows: Sequence[Row]) -> dict[str, Any]:
         "cells": cells(rows),
         "decisions": decisions(rows),
         "not_verbatim": not_verbatim(rows),
+        **({"kinds": found} if (found := kind_counts(rows)) else {}),
         "request_openings": _most_frequent(opening(row.scenario) for row in rows),
         "request_templates": _most_frequent(request_template(row.scenario) for row in rows),
         "system_templates": _most_frequent(system_template(row.scenario) for row in rows),
@@ -43,6 +44,15 @@ def cells(rows: Sequence[Row]) -> list[dict[str, Any]]:
         {**dict(zip(names, key, strict=True)), "rows": number}
         for key, number in sorted(found.items())
     ]
+
+
+def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Rows of each special kind by behaviour; plain rows are none."""
+    found = Counter((r.scenario.kind, r.behaviour) for r in rows if r.scenario.kind)
+    counts: dict[str, dict[str, int]] = {}
+    for (kind, behaviour), number in sorted(found.items()):
+        counts.setdefault(kind, {})[behaviour] = number
+    return counts
 
 
 def decision_of(row: Row) -> Decision:

@@ -26,6 +26,9 @@ def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[T
     yield _decisions(figures["decisions"])
     yield _title("dispatch rows with a required argument that is not verbatim in the request")
     yield _not_verbatim(figures["not_verbatim"])
+    if "kinds" in figures:
+        yield _title("special kinds")
+        yield _kinds(figures["kinds"])
     for name in ("request_openings", "request_templates", "system_templates"):
         yield _title(f"most frequent of {figures[name]['distinct']} {name.replace('_', ' ')}")
         yield _templates(figures[name]["most_frequent"])
@@ -51,6 +54,16 @@ def _cells(cells: Sequence[Mapping[str, Any]]) -> Table:
 
 def _key(cell: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(cell[name] for name in ("split", "domain", "behaviour", "source"))
+
+
+def _kinds(found: Mapping[str, Mapping[str, int]]) -> Table:
+    behaviours = sorted({name for counts in found.values() for name in counts})
+    table = _table("kind")
+    for name in behaviours:
+        _column(table, name)
+    for kind, counts in found.items():
+        table.add_row(_text(kind), *(str(counts.get(name, 0)) for name in behaviours))
+    return table
 
 
 def _decisions(found: Mapping[str, Mapping[str, Any]]) -> Table:

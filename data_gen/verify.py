@@ -16,6 +16,7 @@ from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.episodes import Episode, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.kind_checks import kind_fault
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
@@ -29,7 +30,12 @@ CALLS = {
     "clarify": ("search_tool_catalog", "get_tool_schema"),
     "decline": ("search_tool_catalog",),
 }
-STATUS = {"approve": "done", "deny": "denied", "wait": "approval_required"}
+STATUS = {
+    "approve": "done",
+    "deny": "denied",
+    "wait": "approval_required",
+    "expire": "expired",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class Verifier:
             or protocol_fault(scenario, episode, spec)
             or grounding_fault(scenario, spec, hint, episode.messages)
             or thinking_fault(scenario, spec, episode.messages)
+            or kind_fault(scenario, episode.messages)
         )
 
     async def _replay_fault(self, scenario: Scenario, episode: Episode) -> str | None:
@@ -211,5 +218,6 @@ def decision_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def duplicate_key(scenario: Scenario) -> str:
-    """Two rows with the same key teach the same thing."""
-    return f"{scenario.behaviour}/{scenario.tool}/{normalise(scenario.request)}"
+    """Two rows with the same key teach the same thing; a kind's call leads on to something else."""
+    key = f"{scenario.behaviour}/{scenario.tool}/{normalise(scenario.request)}"
+    return key if scenario.behaviour == "clarify" else f"{scenario.kind}{key}"

@@ -325,6 +325,9 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
         yield f"  {axis}: {parts}"
+    for kind, found in manifest.get("kinds", {}).items():
+        parts = ", ".join(f"{name} {n}" for name, n in sorted(found.items()))
+        yield f"  kind {kind}: {parts}"
     for reason, number in sorted(manifest["dropped"].items()):
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():

@@ -1,0 +1,151 @@
+"""Special kinds: each pair acts and asks, each row runs, and each spoiled row is dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from breadcrumbs.config import parse
+from breadcrumbs.data_gen.dataset import Row, load_rows
+from breadcrumbs.data_gen.episodes import Episode
+from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
+from breadcrumbs.data_gen.hints import load_hints
+from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.data_gen.validate import recorded, validate
+from breadcrumbs.data_gen.verify import Verifier
+from breadcrumbs.errors import ConfigError
+from breadcrumbs.gateway.catalog import load_catalog
+from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.messages import json_object
+from breadcrumbs.train.batches import BEHAVIOURS, decision_message
+
+CATALOG, HINTS = load_catalog(), load_hints()
+EACH = 3
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CONFIG = GenerateConfig(
+    held_out_tools=("scheduled_jobs", "book_vehicle"),
+    held_out_domain="clinic",
+    train=Amount(pairs=1),
+    eval_tools=Amount(pairs=0),
+    eval_domain=Amount(pairs=0),
+    kinds={kind: EACH for kind in KINDS},
+)
+VERIFIER = Verifier(CATALOG, GatewaySettings(max_hits=2))
+
+
+def _silent(done: int, total: int, note: str = "") -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("kinds") / "set"
+    generate(CONFIG, out, _silent)
+    return out
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> list[Row]:
+    return load_rows(folder)
+
+
+def _acting(rows: list[Row], kind: Kind) -> list[Row]:
+    found = [r for r in rows if r.scenario.kind == kind and r.behaviour == "dispatch"]
+    assert len(found) == EACH
+    return found
+
+
+def _reason(row: Row, change: Callable[[Episode], Episode] = lambda episode: episode) -> str:
+    episode = change(recorded(row))
+    return str(VERIFIER.reading_fault(row.scenario, episode, HINTS[row.scenario.tool]))
+
+
+def _last_said(text: str) -> Callable[[Episode], Episode]:
+    def change(episode: Episode) -> Episode:
+        last = dataclasses.replace(episode.messages[-1], content=text)
+        return dataclasses.replace(episode, messages=(*episode.messages[:-1], last))
+
+    return change
+
+
+def _statuses(row: Row) -> list[str]:
+    payloads = [json_object(m.content) for m in row.messages if m.role == "tool"]
+    return [p["status"] for p in payloads if p["layer"] == "3_execution"]
+
+
+def test_every_kind_comes_in_pairs_that_act_and_ask(rows: list[Row]) -> None:
+    for kind in KINDS:
+        found = [row for row in rows if row.scenario.kind == kind]
+        assert len({row.twin for row in found}) == EACH
+        acts = Counter(row.behaviour == "dispatch" for row in found)
+        assert acts == {True: EACH, False: EACH}, kind
+
+
+def test_training_finds_the_decision_of_every_row(rows: list[Row]) -> None:
+    for row in rows:
+        assert row.behaviour in BEHAVIOURS
+        turn = row.messages[decision_message(row.messages, row.behaviour, row.scenario.tool)]
+        assert bool(turn.tool_calls) == (row.behaviour == "dispatch")
+
+
+def test_rows_of_kinds_pass_the_checks_they_are_spoiled_for(rows: list[Row], folder: Path) -> None:
+    assert {_reason(row) for row in rows} == {"None"}
+    assert validate(folder, _silent).faults == ()
+
+
+def test_a_set_without_kinds_names_none(rows: list[Row]) -> None:
+    plain = dataclasses.replace(CONFIG, kinds={})
+    assert "kinds" not in config_dict(plain)
+    (scenario,) = {r.scenario.to_dict().get("script") is None for r in rows if not r.scenario.kind}
+    assert scenario
+    assert all("script" not in r.scenario.to_dict() for r in rows if not r.scenario.kind)
+
+
+@pytest.mark.parametrize("kinds", [{"hold": 2}, {"held": -1}, {"held": "many"}])
+def test_a_kind_nobody_knows_is_one_clear_line(kinds: dict[str, Any]) -> None:
+    body = {**config_dict(CONFIG), "kinds": kinds}
+    with pytest.raises(ConfigError, match="kinds") as caught:
+        parse(body, GenerateConfig, "my.yaml")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "part"),
+    [
+        ("held", "approval_required", "waits for approval"),
+        ("denied", "denied", "was denied"),
+        ("expired", "expired", "ran out"),
+    ],
+)
+def test_a_write_that_did_not_run_is_reported_as_that(
+    rows: list[Row], kind: Kind, status: str, part: str
+) -> None:
+    for row in _acting(rows, kind):
+        assert _statuses(row) == [status]
+        assert part in row.messages[-1].content
+        assert row.meta["queue"][0][2] == {"approval_required": "pending"}.get(status, status)
+        assert "does not say" in _reason(row, _last_said("Done. It was created as evt_9."))
+        lie = f"{row.messages[-1].content} It was created as evt_9."
+        assert _reason(row, _last_said(lie)) == "report: tells of success where there was none"
+
+
+def test_a_held_write_that_is_sent_again_is_dropped(rows: list[Row]) -> None:
+    def again(episode: Episode) -> Episode:
+        call, answer = episode.messages[-3:-1]
+        second = dataclasses.replace(call.tool_calls[0], id="call_9")
+        resent = (
+            dataclasses.replace(call, tool_calls=(second,)),
+            dataclasses.replace(answer, tool_call_id="call_9"),
+        )
+        messages = (*episode.messages[:-1], *resent, episode.messages[-1])
+        return dataclasses.replace(
+            episode, messages=messages, calls=(*episode.calls, "execute_tool")
+        )
+
+    for row in _acting(rows, "held"):
+        assert _reason(row, again) == "protocol: other calls than the behaviour needs"
