@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
@@ -69,10 +70,14 @@ class OraclePolicy:
         return Turn(report(self.spec, scenario, payload))
 
     def _decide(self, messages: Sequence[Message]) -> Turn:
-        """Write the arguments down, then ask for the missing one or call."""
+        """Write the arguments down, then ask for the missing one, wait, or call."""
         scenario, thinking = self.scenario, ledger(self.scenario, self.spec)
         if scenario.behaviour == "clarify":
             return Turn(scenario.question, thinking=thinking)
+        if scenario.behaviour == "answer":
+            return Turn(scenario.reply, thinking=QUESTION_THOUGHT)
+        if scenario.behaviour == "hold":
+            return Turn(scenario.reply, thinking=f"{thinking}; {THOUGHTS[scenario.kind]}")
         arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}
         call = self._call(messages, "execute_tool", arguments)
         return dataclasses.replace(call, thinking=thinking)

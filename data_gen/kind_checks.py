@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from breadcrumbs.data_gen.grounding import normalise, says, says_boolean
+from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.script import asks_to_wait, needs_yes
 from breadcrumbs.data_gen.values import words
+from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, json_object
 
 _MUST_SAY: Mapping[str, tuple[str, ...]] = {
@@ -19,17 +23,79 @@ _MUST_SAY: Mapping[str, tuple[str, ...]] = {
 }
 """What a report on a write that did not run says, by the status of the gateway's answer."""
 _SUCCESS = re.compile(
-    r"\b(?:done|success\w*|completed?|(?:was|were|is|are|has been|have been) (?!denied\b|not\b)\w+ed)\b"
+    r"\b(?:done|success\w*|completed?"
+    r"|(?:was|were|is|are|has been|have been) (?!denied\b|not\b)\w+ed)\b"
 )
 """Words that tell of a write as one that ran."""
+_DEFAULT = re.compile(r"([^;,:()]+?) \(default (.*?)\)(?=[;.])")
 _NOTHING = re.compile(r"\bnothing was changed\b")
 
 
-def kind_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+def kind_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
     """The first thing that a row of a special kind lacks; None for plain rows and good ones."""
     if scenario.script is None:
         return None
-    return report_fault(scenario, messages)
+    return (
+        leave_fault(scenario, spec)
+        or plan_fault(scenario, spec, hint, messages)
+        or answer_fault(scenario, spec, messages)
+        or report_fault(scenario, messages)
+    )
+
+
+def leave_fault(scenario: Scenario, spec: ToolSpec) -> str | None:
+    """To wait is right where a rule in the system prompt or the user says so, and only there."""
+    if scenario.behaviour not in ("dispatch", "hold"):
+        return None
+    bound = spec.risk in needs_yes(scenario.system_prompt) or asks_to_wait(scenario.request)
+    if bound == (scenario.behaviour == "hold"):
+        return None
+    if bound:
+        return "leave: dispatch is labelled, but a rule or the user says to wait"
+    return "leave: hold is labelled, but nothing says to wait"
+
+
+def plan_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """Who waits says what would be run, every argument of it, and that it has not run."""
+    if scenario.behaviour != "hold":
+        return None
+    said = normalise(messages[-1].content.rpartition("</think>")[2])
+    if normalise(words(scenario.tool)) not in said:
+        return "plan: does not name what would be run"
+    properties = spec.input_schema["properties"]
+    for name, value in scenario.gold_arguments.items():
+        told = (
+            says_boolean(said, name, value, hint.arguments.get(name))
+            if isinstance(value, bool)
+            else says(said, value, properties[name])
+        )
+        if not told:
+            return "plan: an argument is not told"
+    return None if "not run" in said else "plan: does not say that nothing has run"
+
+
+def answer_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
+    """An answer about a tool names what it requires, and defaults as the schema states them."""
+    if scenario.behaviour != "answer":
+        return None
+    text = messages[-1].content.rpartition("</think>")[2]
+    if "?" in text:
+        return "answer: asks back"
+    required, _, optional = text.partition("Optional:")
+    said = normalise(required)
+    if any(normalise(words(name)) not in said for name in spec.required):
+        return "answer: a required argument is not named"
+    told = {name.strip(): value for name, value in _DEFAULT.findall(optional)}
+    stated = {
+        words(name): str(schema["default"])
+        for name, schema in spec.input_schema["properties"].items()
+        if "default" in schema and name not in spec.required
+    }
+    return None if told == stated else "answer: other defaults than the schema states"
 
 
 def report_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:

@@ -6,17 +6,27 @@ approval goes, what the rules say, what has to be read first. None is made unles
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.hints import ToolHint
-from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
-from breadcrumbs.data_gen.script import Kind, Script
+from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Scenario, droppable
+from breadcrumbs.data_gen.script import GOES, RULES, WAITS, Kind, Script
+from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
 
 _APPROVALS: Mapping[Kind, ApprovalPlan] = {"held": "wait", "denied": "deny", "expired": "expire"}
+_WRITES: frozenset[Kind] = frozenset({"held", "denied", "expired", "policy"})
+"""Kinds that only a tool that writes can be of."""
+QUESTIONS = (
+    "What would you need from me to {do}?",
+    "Which details does it take to {do}? I only want to know.",
+    "I am not sure yet. What does the tool need in order to {do}?",
+    "Tell me first what you must know to {do}, and what is set by default.",
+)
 
 
 def tools_for(
@@ -29,14 +39,86 @@ def tools_for(
 
 
 def _fits(kind: Kind, spec: ToolSpec, hint: ToolHint) -> bool:
-    return spec.requires_approval and bool(droppable(spec, hint))
+    return (spec.requires_approval or kind not in _WRITES) and bool(droppable(spec, hint))
 
 
-def twins_of(kind: Kind, blueprint: Blueprint) -> list[Scenario] | Dropped:
-    """The scenarios of one place, the acting one first; why there are none where there are none."""
-    acts = dataclasses.replace(scenarios.dispatch(blueprint), approval=_APPROVALS[kind])
-    return [_of(kind, acts), _of(kind, scenarios.clarify(blueprint))]
+def twins_of(kind: Kind, blueprint: Blueprint) -> list[Scenario]:
+    """The scenarios of one place, the acting one first."""
+    rng = random.Random(f"{blueprint.seed}/{kind}")
+    acts = scenarios.dispatch(blueprint)
+    if kind in _APPROVALS:
+        acts, asks = replace(acts, approval=_APPROVALS[kind]), scenarios.clarify(blueprint)
+    elif kind == "policy":
+        acts, asks = _policy(blueprint, acts, rng)
+    elif kind == "hold":
+        acts, asks = _hold(blueprint, acts, rng)
+    else:
+        asks = _question(blueprint, acts, rng)
+    return [replace(acts, script=Script(kind)), replace(asks, script=Script(kind))]
 
 
-def _of(kind: Kind, scenario: Scenario) -> Scenario:
-    return dataclasses.replace(scenario, script=Script(kind))
+def _policy(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[Scenario, Scenario]:
+    """A rule that covers the tool's risk; beside it none, or one that is only for worse."""
+    risk = str(blueprint.spec.risk)
+    binding = rng.choice([rule for rule, risks in RULES.items() if risk in risks])
+    others = [rule for rule, risks in RULES.items() if risk not in risks]
+    asks = _wait(blueprint, acts, "May I run it?")
+    if others and rng.random() < _OTHER_RULE:
+        acts = replace(acts, system_prompt=f"{acts.system_prompt}\n{rng.choice(others)}")
+    return acts, replace(asks, system_prompt=f"{asks.system_prompt}\n{binding}")
+
+
+_OTHER_RULE = 0.5
+"""How often the acting twin has a rule that does not cover it, or a word to go on."""
+
+
+def _hold(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[Scenario, Scenario]:
+    """The user wants to see it first; beside it nothing of the kind, or a word to go on."""
+    asks = _wait(blueprint, acts, "Tell me when to run it.")
+    if rng.random() < _OTHER_RULE:
+        acts = replace(acts, request=f"{acts.request} {rng.choice(GOES)}")
+    return acts, replace(asks, request=f"{asks.request} {rng.choice(WAITS)}")
+
+
+def _wait(blueprint: Blueprint, acts: Scenario, end: str) -> Scenario:
+    """The twin that says what would be run, and does not run it."""
+    told = ", ".join(_told(n, v, blueprint) for n, v in acts.gold_arguments.items())
+    given = f" with {told}" if told else ""
+    reply = f"This would run {words(blueprint.spec.name)}{given}. It has not run yet. {end}"
+    return replace(acts, id=f"{blueprint.id}-hold", behaviour="hold", reply=reply)
+
+
+def _told(name: str, value: object, blueprint: Blueprint) -> str:
+    return f"{words(name)} {spoken(value, blueprint.spec.input_schema['properties'][name])}"
+
+
+def _question(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> Scenario:
+    """The twin that only wants to know what the tool takes."""
+    intent = blueprint.plan.intent
+    do = intent[:1].lower() + intent[1:]
+    return replace(
+        acts,
+        id=f"{blueprint.id}-answer",
+        behaviour="answer",
+        request=rng.choice(QUESTIONS).format(do=do),
+        gold_arguments={},
+        composed={},
+        sources={},
+        reply=about(blueprint.spec),
+    )
+
+
+def about(spec: ToolSpec) -> str:
+    """What a tool takes, read off its schema: required arguments, then the rest with defaults."""
+    properties = spec.input_schema["properties"]
+    required = "; ".join(_field(name, properties[name]) for name in spec.required)
+    rest = [name for name in properties if name not in spec.required]
+    optional = "; ".join(_field(name, properties[name]) for name in rest)
+    needs = f"It needs: {required}." if required else "It needs nothing."
+    return f"{needs} Optional: {optional}." if rest else needs
+
+
+def _field(name: str, schema: Mapping[str, Any]) -> str:
+    if "default" in schema:
+        return f"{words(name)} (default {schema['default']})"
+    return words(name)

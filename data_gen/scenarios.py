@@ -27,7 +27,7 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex
 
-Behaviour = Literal["dispatch", "clarify", "decline"]
+Behaviour = Literal["dispatch", "clarify", "decline", "answer", "hold"]
 ApprovalPlan = Literal["approve", "deny", "wait", "expire"]
 
 FIRST_DAY = datetime(2026, 1, 5)
@@ -69,7 +69,7 @@ class Scenario:
     """What a user would answer for each missing argument."""
     question: str = ""
     reply: str = ""
-    """The right text of a `decline`."""
+    """The right text of a `decline`, an `answer` or a `hold`."""
     composed: dict[str, Composed] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()

@@ -11,7 +11,58 @@ from typing import Any, Literal
 
 from breadcrumbs.errors import DataError
 
-Kind = Literal["held", "denied", "expired"]
+Kind = Literal["held", "denied", "expired", "policy", "hold", "question"]
+
+RULES: Mapping[str, tuple[str, ...]] = {
+    "House rule: before anything is changed, tell the user what will be done and get a yes.": (
+        "write",
+        "destructive",
+    ),
+    "Policy: read a change back to the user and obtain an explicit yes before it is made.": (
+        "write",
+        "destructive",
+    ),
+    "Of this desk: tools of risk write or destructive run only after the user confirms.": (
+        "write",
+        "destructive",
+    ),
+    "House rule: tools of risk destructive run only after the user's explicit yes.": (
+        "destructive",
+    ),
+    "Policy: for risk destructive, list the details and wait for the user to confirm.": (
+        "destructive",
+    ),
+}
+"""Rules of an operator in the system prompt, with the risks that need the user's yes first."""
+WAITS = (
+    "Don't run it yet; show me first what you would send.",
+    "Just show me what you would run, don't execute it yet.",
+    "Hold off on running it until I have seen it.",
+    "Prepare it, but do not run it yet.",
+)
+"""What a user says who wants to see a call before it is made."""
+GOES = (
+    "Run it right away.",
+    "No need to show it to me first.",
+    "Go ahead and run it.",
+)
+THOUGHTS: Mapping[str, str] = {"policy": "confirmation first", "hold": "user waits"}
+"""What ends the thought of a turn that holds, by kind."""
+QUESTION_THOUGHT = "a question about the tool"
+"""The thought of a turn that answers from the schema."""
+AFTER: frozenset[str] = frozenset({"held", "denied", "expired"})
+"""Kinds whose lesson lies behind the decision: training must not cut them there."""
+
+
+def needs_yes(system_prompt: str) -> frozenset[str]:
+    """The risks for which the rules of a system prompt demand the user's confirmation."""
+    lines = system_prompt.splitlines()
+    return frozenset(risk for rule, risks in RULES.items() if rule in lines for risk in risks)
+
+
+def asks_to_wait(request: str) -> bool:
+    """Whether the user says not to run it yet."""
+    return any(wait in request for wait in WAITS)
 
 
 @dataclass(frozen=True, slots=True)

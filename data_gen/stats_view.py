@@ -15,7 +15,13 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.visible import visible
 
 PLOT_KINDS = (".svg", ".png", ".pdf")
-COLOURS = {"dispatch": "#2a9d8f", "clarify": "#e9a03b", "decline": "#8d99ae"}
+COLOURS = {
+    "dispatch": "#2a9d8f",
+    "clarify": "#e9a03b",
+    "decline": "#8d99ae",
+    "answer": "#5b7fb9",
+    "hold": "#b56576",
+}
 
 
 def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[Text | Table]:
@@ -158,7 +164,8 @@ def _bars(axes: Any, cells: Sequence[Mapping[str, Any]], axis: str) -> None:
     for cell in cells:
         found[cell["behaviour"], cell[axis]] += cell["rows"]
     begins = [0] * len(names)
-    for behaviour, colour in COLOURS.items():
+    occurring = {cell["behaviour"] for cell in cells}
+    for behaviour, colour in ((b, c) for b, c in COLOURS.items() if b in occurring):
         widths = [found[behaviour, name] for name in names]
         axes.barh(names, widths, left=begins, color=colour, label=behaviour)
         begins = [begin + width for begin, width in zip(begins, widths, strict=True)]

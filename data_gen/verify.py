@@ -18,6 +18,7 @@ from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import kind_fault
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -29,6 +30,8 @@ CALLS = {
     "dispatch": ("search_tool_catalog", "get_tool_schema", "execute_tool"),
     "clarify": ("search_tool_catalog", "get_tool_schema"),
     "decline": ("search_tool_catalog",),
+    "answer": ("search_tool_catalog", "get_tool_schema"),
+    "hold": ("search_tool_catalog", "get_tool_schema"),
 }
 STATUS = {
     "approve": "done",
@@ -60,7 +63,7 @@ class Verifier:
             or protocol_fault(scenario, episode, spec)
             or grounding_fault(scenario, spec, hint, episode.messages)
             or thinking_fault(scenario, spec, episode.messages)
-            or kind_fault(scenario, episode.messages)
+            or kind_fault(scenario, spec, hint, episode.messages)
         )
 
     async def _replay_fault(self, scenario: Scenario, episode: Episode) -> str | None:
@@ -175,7 +178,7 @@ def grounding_fault(
             for name, value in scenario.withheld.items()
         ):
             return "grounding: the missing value could be read from the request"
-    elif open_names:
+    elif open_names and scenario.behaviour != "answer":
         return "grounding: dispatch is labelled, but a required argument is open"
     return None
 
@@ -187,6 +190,13 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     turn = messages[len(decision_messages(messages))]
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
+    if scenario.behaviour == "answer":
+        known = thought == QUESTION_THOUGHT and not opened and closed
+        return None if known else "thinking: not that of an answer"
+    if scenario.behaviour == "hold":
+        thought, waits, more = thought.partition(f"; {THOUGHTS[scenario.kind]}")
+        if not waits or more:
+            return "thinking: does not say why it waits"
     try:
         draft, end = json.JSONDecoder().raw_decode(thought)
         checks = [check.split(" ") for check in thought[end:].split("; ")[1:]]

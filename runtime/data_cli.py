@@ -37,7 +37,7 @@ split_option = click.option(
     "--split", type=click.Choice(["train", "held_out_tools", "held_out_domain"])
 )
 behaviour_option = click.option(
-    "--behaviour", type=click.Choice(["dispatch", "clarify", "decline"])
+    "--behaviour", type=click.Choice(["dispatch", "clarify", "decline", "answer", "hold"])
 )
 
 

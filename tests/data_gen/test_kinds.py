@@ -15,14 +15,17 @@ from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
 from breadcrumbs.data_gen.hints import load_hints
-from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.data_gen.script import AFTER, WAITS, Kind
 from breadcrumbs.data_gen.validate import recorded, validate
+from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.messages import json_object
 from breadcrumbs.train.batches import BEHAVIOURS, decision_message
+from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.rows import read_rows
 
 CATALOG, HINTS = load_catalog(), load_hints()
 EACH = 3
@@ -73,6 +76,38 @@ def _last_said(text: str) -> Callable[[Episode], Episode]:
     return change
 
 
+def _asking(rows: list[Row], kind: Kind) -> list[Row]:
+    return [r for r in rows if r.scenario.kind == kind and r.behaviour != "dispatch"]
+
+
+def _replaced(row: Row, old: str, new: str) -> Row:
+    """The row with other words in what its last turn says or, beginning with `;`, thinks."""
+    thought, mark, said = row.messages[-1].content.rpartition("</think>")
+    assert old in (thought if old.startswith(";") else said)
+    text = (
+        thought.replace(old, new) + mark + said
+        if old.startswith(";")
+        else thought + mark + said.replace(old, new)
+    )
+    changed = dataclasses.replace(row.messages[-1], content=text)
+    return dataclasses.replace(row, messages=(*row.messages[:-1], changed))
+
+
+def _with_request(row: Row, request: str) -> Row:
+    """The row as if the user had said something else."""
+    scenario = dataclasses.replace(row.scenario, request=request)
+    said = dataclasses.replace(row.messages[1], content=request)
+    messages = (row.messages[0], said, *row.messages[2:])
+    return dataclasses.replace(row, scenario=scenario, messages=messages)
+
+
+def _with_prompt(row: Row, prompt: str) -> Row:
+    """The row as if it had stood under another system prompt."""
+    scenario = dataclasses.replace(row.scenario, system_prompt=prompt)
+    said = dataclasses.replace(row.messages[0], content=prompt)
+    return dataclasses.replace(row, scenario=scenario, messages=(said, *row.messages[1:]))
+
+
 def _statuses(row: Row) -> list[str]:
     payloads = [json_object(m.content) for m in row.messages if m.role == "tool"]
     return [p["status"] for p in payloads if p["layer"] == "3_execution"]
@@ -106,7 +141,7 @@ def test_a_set_without_kinds_names_none(rows: list[Row]) -> None:
     assert all("script" not in r.scenario.to_dict() for r in rows if not r.scenario.kind)
 
 
-@pytest.mark.parametrize("kinds", [{"hold": 2}, {"held": -1}, {"held": "many"}])
+@pytest.mark.parametrize("kinds", [{"helt": 2}, {"held": -1}, {"held": "many"}])
 def test_a_kind_nobody_knows_is_one_clear_line(kinds: dict[str, Any]) -> None:
     body = {**config_dict(CONFIG), "kinds": kinds}
     with pytest.raises(ConfigError, match="kinds") as caught:
@@ -149,3 +184,56 @@ def test_a_held_write_that_is_sent_again_is_dropped(rows: list[Row]) -> None:
 
     for row in _acting(rows, "held"):
         assert _reason(row, again) == "protocol: other calls than the behaviour needs"
+
+
+def test_rows_that_teach_behind_the_decision_stay_whole(folder: Path, rows: list[Row]) -> None:
+    read = read_rows(TrainConfig(data=str(folder), out="out", whole_every=1000, steps=1))
+    lengths = {row["id"]: len(row["messages"]) for row in read}
+    for row in rows[2:]:  # the first twins are always whole
+        decided = decision_message(row.messages, row.behaviour, row.scenario.tool) + 1
+        whole = row.behaviour == "dispatch" and row.scenario.kind in AFTER
+        assert lengths[row.id] == (len(row.messages) if whole else decided)
+
+
+def test_a_rule_of_the_operator_decides_whether_to_ask_first(rows: list[Row]) -> None:
+    for row in _asking(rows, "policy"):
+        assert row.behaviour == "hold"
+        bare = row.scenario.system_prompt.rpartition("\n")[0]
+        assert _reason(_with_prompt(row, bare)).startswith("leave: hold is labelled")
+    for row in _acting(rows, "policy"):
+        rule = "House rule: before anything is changed, tell the user what will be done and get a"
+        ruled = _with_prompt(row, f"{row.scenario.system_prompt}\n{rule} yes.")
+        assert _reason(ruled).startswith("leave: dispatch is labelled")
+        alike = _with_prompt(row, f"{row.scenario.system_prompt}\n{rule} yes, or so we heard.")
+        assert _reason(alike) == "None"
+
+
+def test_a_user_who_wants_to_see_it_first_sees_all_of_it(rows: list[Row]) -> None:
+    for row in _asking(rows, "hold"):
+        assert "execute_tool" not in recorded(row).calls
+        (name, value), *_ = row.scenario.gold_arguments.items()
+        schema = CATALOG.tools[row.scenario.tool].input_schema["properties"][name]
+        assert _reason(_replaced(row, spoken(value, schema), "it")).startswith("plan: an argument")
+        assert _reason(_replaced(row, "not run", "run")).startswith("plan: does not say that")
+        assert _reason(_replaced(row, "; user waits", "")).startswith("thinking")
+        (wait,) = (wait for wait in WAITS if row.scenario.request.endswith(wait))
+        silent = row.scenario.request.removesuffix(f" {wait}")
+        assert _reason(_with_request(row, silent)).startswith("leave: hold is labelled")
+    for row in _acting(rows, "hold"):
+        waiting = _with_request(row, f"{row.scenario.request} {WAITS[0]}")
+        assert _reason(waiting).startswith("leave: dispatch is labelled")
+
+
+def test_a_question_about_a_tool_is_answered_from_its_schema(rows: list[Row]) -> None:
+    for row in _asking(rows, "question"):
+        assert row.behaviour == "answer"
+        spec = CATALOG.tools[row.scenario.tool]
+        for name in spec.required:
+            assert words(name) in row.messages[-1].content
+        assert _reason(_replaced(row, "It needs: ", "It needs: nothing. Optional: ")) != "None"
+        assert _reason(_replaced(row, "It needs", "Shall I go on? It needs")) == "answer: asks back"
+    told = [r for r in _asking(rows, "question") if "(default " in r.messages[-1].content]
+    assert told
+    for row in told:
+        wrong = _replaced(row, "(default ", "(default 9")
+        assert _reason(wrong) == "answer: other defaults than the schema states"
