@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
-from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, Step
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
@@ -59,15 +59,28 @@ class OraclePolicy:
         scenario = self.scenario
         payload = last_payload(messages)
         layer = payload.get("layer")
-        if layer is None:
-            return self._call(messages, "search_tool_catalog", {"query": scenario.search_query})
-        if layer == "1_catalog" and scenario.behaviour == "decline":
+        ran = sum(call.name == "execute_tool" for m in messages for call in m.tool_calls)
+        step = scenario.steps[ran] if ran < len(scenario.steps) else None
+        if layer is None or (layer == "3_execution" and ran <= len(scenario.steps)):
+            query = scenario.search_query if step is None else step.query
+            return self._call(messages, "search_tool_catalog", {"query": query})
+        if layer == "1_catalog" and step is None and scenario.behaviour == "decline":
             return Turn(scenario.reply)
         if layer == "1_catalog":
-            return self._call(messages, "get_tool_schema", {"tool_names": [scenario.tool]})
+            tool = scenario.tool if step is None else step.tool
+            return self._call(messages, "get_tool_schema", {"tool_names": [tool]})
+        if layer == "2_schema_disclosure" and step is not None:
+            return self._take(messages, step, payload["disclosed"][0]["inputSchema"])
         if layer == "2_schema_disclosure":
             return self._decide(messages)
         return Turn(report(self.spec, scenario, payload))
+
+    def _take(self, messages: Sequence[Message], step: Step, schema: Mapping[str, Any]) -> Turn:
+        """The call of a step, its arguments written down first as for any other call."""
+        thinking = draft_with_verdicts(step.arguments, schema.get("required", ()), ())
+        arguments = {"tool_name": step.tool, "arguments": dict(step.arguments)}
+        call = self._call(messages, "execute_tool", arguments)
+        return dataclasses.replace(call, thinking=thinking)
 
     def _decide(self, messages: Sequence[Message]) -> Turn:
         """Write the arguments down, then ask for the missing one, wait, or call."""
@@ -95,14 +108,21 @@ def ledger(scenario: Scenario, spec: ToolSpec) -> str:
     step is a copy or a look into the line itself. Without it one token must weigh every required
     argument at once, which a small model does not learn from few rows.
     """
-    draft = json.dumps(scenario.gold_arguments, ensure_ascii=False)
-    return "; ".join((draft, *(f"{name} {_verdict(scenario, name)}" for name in spec.required)))
+    return draft_with_verdicts(scenario.gold_arguments, spec.required, scenario.missing)
 
 
-def _verdict(scenario: Scenario, name: str) -> str:
-    if name in scenario.missing:
-        return "missing"
-    return "ok" if name in scenario.gold_arguments else "default"
+def draft_with_verdicts(
+    arguments: Mapping[str, Any], required: Sequence[str], missing: Sequence[str]
+) -> str:
+    """The arguments as JSON, then a verdict on each required one."""
+
+    def verdict(name: str) -> str:
+        if name in missing:
+            return "missing"
+        return "ok" if name in arguments else "default"
+
+    draft = json.dumps(dict(arguments), ensure_ascii=False)
+    return "; ".join((draft, *(f"{name} {verdict(name)}" for name in required)))
 
 
 def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
@@ -197,10 +217,22 @@ def open_gateway(
 ) -> tuple[SimulatedGateway, GatewaySession]:
     """A fresh gateway and world for a scenario; its hidden tools are not in the catalog."""
     shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
+    if scenario.script is not None and scenario.script.records:
+        shown = _with_records(shown, scenario.domain, scenario.script.records)
     simulated = simulated_gateway(shown, seed=scenario.seed, settings=settings)
     spec = catalog.tool(scenario.tool)
     principal = Principal(roles=spec.allow[:1]) if spec is not None else Principal()
     return simulated, simulated.gateway.session(principal)
+
+
+def _with_records(
+    catalog: Catalog, domain: str, records: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Catalog:
+    """The same tools over a world with other records in some collections of a domain."""
+    kinds = dict(catalog.collections[domain])
+    for name, found in records.items():
+        kinds[name] = dataclasses.replace(kinds[name], records=tuple(map(dict, found)))
+    return Catalog(catalog.tools, {**catalog.collections, domain: kinds}, catalog.whole or catalog)
 
 
 async def run_episode(
@@ -264,7 +296,7 @@ async def gold_prefix(
     spec = catalog.tool(scenario.tool)
     assert spec is not None
     conversation = opening(scenario)
-    rounds = 1 if scenario.behaviour == "decline" else 2
+    rounds = 3 * len(scenario.steps) + (1 if scenario.behaviour == "decline" else 2)
     await run(
         OraclePolicy(scenario, spec),
         session,

@@ -30,6 +30,7 @@ from breadcrumbs.data_gen.derive import derive
 from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.lookups import Setting
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
@@ -322,6 +323,7 @@ class _Maker:
     index: ToolIndex = field(init=False)
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
+    setting: Setting = field(init=False)
     made: int = 0
     """Rows made so far."""
     corrections: int = 0
@@ -330,6 +332,7 @@ class _Maker:
     def __post_init__(self) -> None:
         training = self.split == "train"
         self.index = ToolIndex(self.catalog)
+        self.setting = Setting(self.catalog, self.index, self.hints, self.config.max_hits)
         self.verifier = Verifier(self.catalog, GatewaySettings(max_hits=self.config.max_hits))
         self.recipe = Recipe(
             phrasing=self.config.phrasing,
@@ -362,7 +365,7 @@ class _Maker:
         rows: list[Row] = []
         specs = [self._spec(name) for name in tools]
         for kind, count in self.config.kinds.items():
-            fit = kinds.tools_for(kind, specs, self.hints, self.config.seed)
+            fit = kinds.tools_for(kind, specs, self.setting, self.config.seed)
             rows += [row for batch in await self._collect(fit, count, kind, []) for row in batch]
         return rows
 
@@ -377,7 +380,7 @@ class _Maker:
                 self._short(len(batches), count, kind)
                 break
             spec, rounds = self._in_turn(specs, place)
-            drop = None if kind == "single" else self._drop(spec, rounds)
+            drop = None if kind == "single" else self._drop(spec, rounds, kind)
             batch = await self._place(spec, drop, kind, place, blueprints)
             if batch:
                 batches.append(batch)
@@ -402,9 +405,9 @@ class _Maker:
         random.Random(f"{self.config.seed}/{self.split}/{rounds}").shuffle(order)
         return specs[order[position]], rounds
 
-    def _drop(self, spec: ToolSpec, rounds: int) -> str:
+    def _drop(self, spec: ToolSpec, rounds: int, kind: str) -> str:
         """Required arguments in turn, each tool starting at another one."""
-        names = droppable(spec, self.hints[spec.name])
+        names = kinds.askable(kind, spec, self.setting)
         start = random.Random(f"{self.config.seed}/{spec.name}").randrange(len(names))
         return names[(start + rounds) % len(names)]
 
@@ -426,7 +429,7 @@ class _Maker:
 
     def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario] | Dropped:
         if kind in self.config.kinds:
-            return kinds.twins_of(kind, drawn)
+            return kinds.twins_of(kind, drawn, self.setting)
         twins = [scenarios.dispatch(drawn)]
         return twins if drawn.drop is None else [*twins, scenarios.clarify(drawn)]
 

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from breadcrumbs.data_gen.grounding import normalise, says, says_boolean
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.lookups import fitting, listed
+from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.script import asks_to_wait, needs_yes
-from breadcrumbs.data_gen.values import words
+from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, json_object
 
@@ -39,6 +41,7 @@ def kind_fault(
         return None
     return (
         leave_fault(scenario, spec)
+        or lookup_fault(scenario, spec, hint, messages)
         or plan_fault(scenario, spec, hint, messages)
         or answer_fault(scenario, spec, messages)
         or report_fault(scenario, messages)
@@ -55,6 +58,30 @@ def leave_fault(scenario: Scenario, spec: ToolSpec) -> str | None:
     if bound:
         return "leave: dispatch is labelled, but a rule or the user says to wait"
     return "leave: hold is labelled, but nothing says to wait"
+
+
+def lookup_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """What the list showed decides: one record that fits is taken, else it is asked for."""
+    lookup = scenario.script.lookup if scenario.script is not None else None
+    if lookup is None:
+        return None
+    if not says(normalise(messages[1].content), lookup.described, {}):
+        return "lookup: the record is not described"
+    reads = [json_object(m.content) for m in messages if m.role == "tool"]
+    reads = [p for p in reads if p.get("layer") == "3_execution" and p["tool"] != spec.name]
+    keys = fitting([r for p in reads for r in listed(p.get("result"))], lookup)
+    if scenario.behaviour == "dispatch":
+        right = keys == [scenario.gold_arguments.get(lookup.argument)]
+        return None if right else "lookup: not the one record that fits"
+    if len(keys) == 1:
+        return "lookup: clarify is labelled, but one record fits"
+    question = messages[-1].content.rpartition("</think>")[2]
+    if any(not says(normalise(question), key, {}) for key in keys):
+        return "lookup: the question does not name all that fit"
+    asked = asked_parameters(question, spec, hint)
+    return None if asked == (lookup.argument,) else "lookup: the question asks for something else"
 
 
 def plan_fault(
@@ -91,7 +118,7 @@ def answer_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]
         return "answer: a required argument is not named"
     told = {name.strip(): value for name, value in _DEFAULT.findall(optional)}
     stated = {
-        words(name): str(schema["default"])
+        words(name): spoken(schema["default"], {})
         for name, schema in spec.input_schema["properties"].items()
         if "default" in schema and name not in spec.required
     }

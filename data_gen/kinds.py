@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from breadcrumbs.data_gen import scenarios
-from breadcrumbs.data_gen.hints import ToolHint
-from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Scenario, droppable
+from breadcrumbs.data_gen.lookups import Setting, lookup_twins, readable
+from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
 from breadcrumbs.data_gen.script import GOES, RULES, WAITS, Kind, Script
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
@@ -21,6 +21,7 @@ from breadcrumbs.gateway.catalog import ToolSpec
 _APPROVALS: Mapping[Kind, ApprovalPlan] = {"held": "wait", "denied": "deny", "expired": "expire"}
 _WRITES: frozenset[Kind] = frozenset({"held", "denied", "expired", "policy"})
 """Kinds that only a tool that writes can be of."""
+_LOOKUPS: frozenset[str] = frozenset({"read", "candidates"})
 QUESTIONS = (
     "What would you need from me to {do}?",
     "Which details does it take to {do}? I only want to know.",
@@ -29,21 +30,30 @@ QUESTIONS = (
 )
 
 
-def tools_for(
-    kind: Kind, specs: Sequence[ToolSpec], hints: Mapping[str, ToolHint], seed: int
-) -> list[ToolSpec]:
+def tools_for(kind: Kind, specs: Sequence[ToolSpec], setting: Setting, seed: int) -> list[ToolSpec]:
     """The tools a kind can be made of, in an order of its own, so that few places vary."""
-    found = [spec for spec in specs if _fits(kind, spec, hints[spec.name])]
+    found = [
+        spec
+        for spec in specs
+        if (spec.requires_approval or kind not in _WRITES) and askable(kind, spec, setting)
+    ]
     random.Random(f"{seed}/{kind}").shuffle(found)
     return found
 
 
-def _fits(kind: Kind, spec: ToolSpec, hint: ToolHint) -> bool:
-    return (spec.requires_approval or kind not in _WRITES) and bool(droppable(spec, hint))
+def askable(kind: str, spec: ToolSpec, setting: Setting) -> list[str]:
+    """Required arguments that the twin of a kind may ask for."""
+    names = droppable(spec, setting.hints[spec.name])
+    if kind in _LOOKUPS:
+        found = readable(spec, setting)
+        return [name for name in names if name in found]
+    return names
 
 
-def twins_of(kind: Kind, blueprint: Blueprint) -> list[Scenario]:
-    """The scenarios of one place, the acting one first."""
+def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenario] | Dropped:
+    """The scenarios of one place, the acting one first; or why there are none."""
+    if kind in _LOOKUPS:
+        return lookup_twins(kind, blueprint, setting)
     rng = random.Random(f"{blueprint.seed}/{kind}")
     acts = scenarios.dispatch(blueprint)
     if kind in _APPROVALS:
@@ -120,5 +130,5 @@ def about(spec: ToolSpec) -> str:
 
 def _field(name: str, schema: Mapping[str, Any]) -> str:
     if "default" in schema:
-        return f"{words(name)} (default {schema['default']})"
+        return f"{words(name)} (default {spoken(schema['default'], {})})"
     return words(name)

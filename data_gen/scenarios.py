@@ -20,7 +20,7 @@ from breadcrumbs.data_gen.grounding import absent, normalise
 from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
 from breadcrumbs.data_gen.questions import plain_question, question_for
 from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
-from breadcrumbs.data_gen.script import Script, script_from_dict
+from breadcrumbs.data_gen.script import Script, Step, script_from_dict
 from breadcrumbs.data_gen.splits import Split, argument_kind
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
@@ -83,6 +83,11 @@ class Scenario:
     def kind(self) -> str:
         """The special kind it is of; empty for a plain one."""
         return self.script.kind if self.script is not None else ""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is done before the call that is decided about; plain scenarios have none."""
+        return self.script.steps if self.script is not None else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; without a script none is named, as in sets made before there were."""

@@ -6,12 +6,12 @@ Plain data. `kinds` writes it, the oracle follows it, `kind_checks` holds the ro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from breadcrumbs.errors import DataError
 
-Kind = Literal["held", "denied", "expired", "policy", "hold", "question"]
+Kind = Literal["held", "denied", "expired", "policy", "hold", "question", "read", "candidates"]
 
 RULES: Mapping[str, tuple[str, ...]] = {
     "House rule: before anything is changed, tell the user what will be done and get a yes.": (
@@ -75,11 +75,26 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """An argument that is not said: the record is described, and a read shows its key."""
+
+    argument: str
+    key: str
+    """The field of the record that holds the argument's value."""
+    field: str
+    described: str
+    """What the user says of the record: the value of its `field`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
     """The kind of a scenario, and what only its kind needs."""
 
     kind: Kind
     steps: tuple[Step, ...] = ()
+    lookup: Lookup | None = None
+    records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Collections of the tool's domain whose records are others here."""
 
 
 def script_from_dict(data: Mapping[str, Any]) -> Script:
@@ -91,6 +106,7 @@ def script_from_dict(data: Mapping[str, Any]) -> Script:
     body = dict(data)
     try:
         body["steps"] = tuple(Step(**step) for step in body["steps"])
+        body["lookup"] = None if body["lookup"] is None else Lookup(**body["lookup"])
         return Script(**body)
     except (KeyError, TypeError) as error:
         raise DataError(f"script: {error}; regenerate the data") from error

@@ -57,7 +57,7 @@ def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 def decision_of(row: Row) -> Decision:
     """What the row does at its decision point: its turn is read, not its label."""
-    position = len(decision_messages(row.messages))
+    position = len(decision_messages(row.messages, row.scenario.tool))
     if position < len(row.messages) and row.messages[position].tool_calls:
         return "act"
     return "decline" if row.behaviour == "decline" else "ask"

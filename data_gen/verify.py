@@ -8,7 +8,7 @@ from is dropped, whatever the oracle did.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,25 @@ class Verifier:
         return (
             format_fault(episode.messages)
             or protocol_fault(scenario, episode, spec)
+            or self._step_fault(scenario, episode.messages)
             or grounding_fault(scenario, spec, hint, episode.messages)
             or thinking_fault(scenario, spec, episode.messages)
             or kind_fault(scenario, spec, hint, episode.messages)
         )
+
+    def _step_fault(self, scenario: Scenario, messages: Sequence[Message]) -> str | None:
+        """The arguments of every call before the decided one stood somewhere before it."""
+        for step in scenario.steps:
+            spec = self.catalog.tool(step.tool)
+            if spec is None:
+                return "format: the tool of a step is not in the split's catalog"
+            before = decision_messages(messages, step.tool)
+            if None in ground(spec, step.arguments, before).values():
+                return "grounding: a value of a step has no source"
+            (call,) = messages[len(before)].tool_calls
+            if call.arguments["arguments"] != step.arguments:
+                return "grounding: a step passes other values than it should"
+        return None
 
     async def _replay_fault(self, scenario: Scenario, episode: Episode) -> str | None:
         again = await replay(scenario, episode.messages, self.catalog, self.settings)
@@ -122,25 +137,47 @@ def _ends_in_next_step(content: str) -> bool:
 
 
 def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str | None:
-    """Search, then schema, then execution, each once; arguments valid; the call succeeded."""
-    if episode.calls != CALLS[scenario.behaviour]:
+    """Search, then schema, then execution, each once for each tool; the calls succeeded."""
+    if episode.calls != expected_calls(scenario):
         return "protocol: other calls than the behaviour needs"
     if episode.outcome != "answered":
         return f"protocol: ended {episode.outcome}"
-    for call, payload in _exchanges(episode.messages):
-        if call.name == "search_tool_catalog":
-            found = scenario.tool in {match["name"] for match in payload["matches"]}
-            if found == (scenario.behaviour == "decline"):
-                return "protocol: search shows the tool where it should not, or does not"
-        elif call.name == "get_tool_schema":
-            if [one["name"] for one in payload["disclosed"]] != [scenario.tool]:
-                return "protocol: schema not disclosed"
-        else:
-            if check_arguments(spec, dict(call.arguments["arguments"])).errors:
-                return "protocol: arguments do not fit the schema"
-            wanted = STATUS[scenario.approval] if spec.requires_approval else "done"
-            if payload["status"] != wanted:
-                return f"protocol: execution {payload['status']}"
+    tools = [*(step.tool for step in scenario.steps), scenario.tool]
+    for number, (call, payload) in enumerate(_exchanges(episode.messages)):
+        tool = tools[min(number // len(CALLS["dispatch"]), len(tools) - 1)]
+        fault = _exchange_fault(scenario, spec, tool, call, payload)
+        if fault is not None:
+            return fault
+    return None
+
+
+def expected_calls(scenario: Scenario) -> tuple[str, ...]:
+    """The meta-tools a right episode calls, in order."""
+    return CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour]
+
+
+def _exchange_fault(
+    scenario: Scenario, spec: ToolSpec, tool: str, call: ToolCall, payload: Mapping[str, Any]
+) -> str | None:
+    """What is wrong with one call and its answer, which are about `tool`."""
+    decided = tool == scenario.tool
+    if call.name == "search_tool_catalog":
+        found = tool in {match["name"] for match in payload["matches"]}
+        if found == (decided and scenario.behaviour == "decline"):
+            return "protocol: search shows the tool where it should not, or does not"
+    elif call.name == "get_tool_schema":
+        if [one["name"] for one in payload["disclosed"]] != [tool]:
+            return "protocol: schema not disclosed"
+    elif call.arguments["tool_name"] != tool:
+        return "protocol: another tool is called than was read about"
+    elif decided:
+        if check_arguments(spec, dict(call.arguments["arguments"])).errors:
+            return "protocol: arguments do not fit the schema"
+        wanted = STATUS[scenario.approval] if spec.requires_approval else "done"
+        if payload["status"] != wanted:
+            return f"protocol: execution {payload['status']}"
+    elif payload["status"] != "done":
+        return f"protocol: a step {payload['status']}"
     return None
 
 
@@ -155,7 +192,7 @@ def grounding_fault(
     scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
 ) -> str | None:
     """Every passed value has a source; the missing one has none; the label follows from it."""
-    before = decision_messages(messages)
+    before = decision_messages(messages, scenario.tool)
     sources = ground(
         spec,
         scenario.gold_arguments,
@@ -187,7 +224,7 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
     if scenario.behaviour == "decline":
         return None
-    turn = messages[len(decision_messages(messages))]
+    turn = messages[len(decision_messages(messages, scenario.tool))]
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
     if scenario.behaviour == "answer":
@@ -216,11 +253,14 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     return None
 
 
-def decision_messages(messages: Sequence[Message]) -> list[Message]:
-    """What stood in the conversation when the decision was taken."""
+def decision_messages(messages: Sequence[Message], tool: str) -> list[Message]:
+    """What stood in the conversation when the decision about `tool` was taken."""
     before: list[Message] = []
     for message in messages:
-        decides = any(call.name == "execute_tool" for call in message.tool_calls)
+        decides = any(
+            call.name == "execute_tool" and call.arguments.get("tool_name") == tool
+            for call in message.tool_calls
+        )
         if message.role == "assistant" and (decides or not message.tool_calls):
             break
         before.append(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -237,3 +238,49 @@ def test_a_question_about_a_tool_is_answered_from_its_schema(rows: list[Row]) ->
     for row in told:
         wrong = _replaced(row, "(default ", "(default 9")
         assert _reason(wrong) == "answer: other defaults than the schema states"
+
+
+@pytest.mark.parametrize("kind", ["read", "candidates"])
+def test_a_value_that_is_read_first_is_taken_only_from_the_one_record_that_fits(
+    rows: list[Row], kind: Kind
+) -> None:
+    asks = {row.twin: row for row in _asking(rows, kind)}
+    for row in _acting(rows, kind):
+        script = row.scenario.script
+        assert script is not None
+        assert script.lookup is not None
+        key = row.scenario.gold_arguments[script.lookup.argument]
+        assert str(key) not in row.scenario.request
+        assert row.scenario.sources[script.lookup.argument] == "read"
+        twin = asks[row.twin]
+        assert twin.scenario.request == row.scenario.request  # only the world differs
+        found = str(key) in json.dumps([m.content for m in twin.messages])
+        assert found == (kind == "candidates")
+        # As if the other world had been read: the label no longer follows.
+        answers = dict(zip(_answers(row), _answers(twin), strict=False))
+        swapped = [
+            dataclasses.replace(m, content=answers.get(m.content, m.content)) for m in row.messages
+        ]
+        assert _reason(dataclasses.replace(row, messages=tuple(swapped))) in (
+            "grounding: a value has no source",
+            "lookup: not the one record that fits",
+        )
+        answers = dict(zip(_answers(twin), _answers(row), strict=False))
+        swapped = [
+            dataclasses.replace(m, content=answers.get(m.content, m.content)) for m in twin.messages
+        ]
+        spoilt = dataclasses.replace(twin, messages=tuple(swapped))
+        assert _reason(spoilt) == "lookup: clarify is labelled, but one record fits"
+
+
+def test_a_question_between_two_names_both(rows: list[Row]) -> None:
+    for row in _asking(rows, "candidates"):
+        first = row.scenario.question.split()[2]
+        assert _reason(_replaced(row, first, "one")) == (
+            "lookup: the question does not name all that fit"
+        )
+
+
+def _answers(row: Row) -> list[str]:
+    """What executed calls answered."""
+    return [m.content for m in row.messages if m.role == "tool" and "3_execution" in m.content]
