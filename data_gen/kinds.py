@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from breadcrumbs.data_gen import scenarios
+from breadcrumbs.data_gen.derivations import can_differ, reworded, said_otherwise
+from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.lookups import Setting, lookup_twins, readable
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
 from breadcrumbs.data_gen.script import GOES, RULES, WAITS, Kind, Script
@@ -35,10 +37,20 @@ def tools_for(kind: Kind, specs: Sequence[ToolSpec], setting: Setting, seed: int
     found = [
         spec
         for spec in specs
-        if (spec.requires_approval or kind not in _WRITES) and askable(kind, spec, setting)
+        if _possible(kind, spec, setting.hints[spec.name]) and askable(kind, spec, setting)
     ]
     random.Random(f"{seed}/{kind}").shuffle(found)
     return found
+
+
+def _possible(kind: Kind, spec: ToolSpec, hint: ToolHint) -> bool:
+    """Whether a tool can be of a kind at all."""
+    if kind in _WRITES:
+        return spec.requires_approval
+    if kind == "derived":
+        properties = spec.input_schema["properties"]
+        return any(can_differ(properties[n]) for n in spec.required if n not in hint.composed)
+    return True
 
 
 def askable(kind: str, spec: ToolSpec, setting: Setting) -> list[str]:
@@ -55,6 +67,8 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
     if kind in _LOOKUPS:
         return lookup_twins(kind, blueprint, setting)
     rng = random.Random(f"{blueprint.seed}/{kind}")
+    if kind == "derived":
+        return _derived(blueprint, rng)
     acts = scenarios.dispatch(blueprint)
     if kind in _APPROVALS:
         acts, asks = replace(acts, approval=_APPROVALS[kind]), scenarios.clarify(blueprint)
@@ -65,6 +79,33 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
     else:
         asks = _question(blueprint, acts, rng)
     return [replace(acts, script=Script(kind)), replace(asks, script=Script(kind))]
+
+
+def _derived(blueprint: Blueprint, rng: random.Random) -> list[Scenario] | Dropped:
+    """Required values are said in other words wherever there are any."""
+    properties = blueprint.spec.input_schema["properties"]
+    said: dict[str, str] = {}
+    clauses = []
+    for clause in blueprint.plan.clauses:
+        name, value = clause.argument, blueprint.said[clause.argument]
+        other = said_otherwise(name, value, properties[name], blueprint.now, rng)
+        text = reworded(clause.text, spoken(value, properties[name]), other) if other else None
+        if other and text and name in blueprint.spec.required:
+            said[name] = other
+            clauses.append(replace(clause, text=text))
+        else:
+            clauses.append(clause)
+    if not said:
+        return Dropped("derived: no required value has other words")
+    blueprint = replace(blueprint, plan=replace(blueprint.plan, clauses=tuple(clauses)))
+    acts, asks = scenarios.dispatch(blueprint), scenarios.clarify(blueprint)
+    known = {name: other for name, other in said.items() if name != blueprint.drop}
+    return [_in_words(acts, said), _in_words(asks, known)]
+
+
+def _in_words(scenario: Scenario, said: Mapping[str, str]) -> Scenario:
+    sources = scenario.sources | dict.fromkeys(said, "derived")
+    return replace(scenario, sources=sources, script=Script("derived", said=dict(said)))
 
 
 def _policy(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[Scenario, Scenario]:

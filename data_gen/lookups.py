@@ -86,7 +86,7 @@ def lookup_twins(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Sce
         scenarios.dispatch(blueprint),
         request=request,
         sources=scenarios.dispatch(blueprint).sources | {name: "read"},
-        script=script(_shuffled([target, *others], rng)),
+        script=script(_shuffled([target, *others[1:]], rng)),  # as many as its twin sees
     )
     shown = others if kind == "read" else _with_second(target, others, lookup)
     shown = _shuffled(shown, rng)

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from breadcrumbs.errors import DataError
 
-Kind = Literal["held", "denied", "expired", "policy", "hold", "question", "read", "candidates"]
+Kind = Literal[
+    "held", "denied", "expired", "policy", "hold", "question", "read", "candidates", "derived"
+]
 
 RULES: Mapping[str, tuple[str, ...]] = {
     "House rule: before anything is changed, tell the user what will be done and get a yes.": (
@@ -95,6 +97,8 @@ class Script:
     lookup: Lookup | None = None
     records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Collections of the tool's domain whose records are others here."""
+    said: dict[str, str] = field(default_factory=dict)
+    """Arguments that the user says otherwise than they are passed, and in which words."""
 
 
 def script_from_dict(data: Mapping[str, Any]) -> Script:

@@ -82,7 +82,8 @@ def not_verbatim(rows: Sequence[Row]) -> dict[str, Any]:
     """Dispatch rows with a required argument that does not stand in the request as it is passed.
 
     `why` counts rows by reason: `composed` (the assistant words it), `default` (left out, its
-    default holds), or `said otherwise`. A row can have more than one.
+    default holds), `derived` (from a relative time, another unit or format), `read` (a tool shows
+    it), or `said otherwise`. A row can have more than one.
     """
     dispatch = [row for row in rows if row.behaviour == "dispatch"]
     reasons = [_unsaid(row) for row in dispatch]
@@ -105,6 +106,8 @@ def _unsaid(row: Row) -> set[str]:
             reasons.add("composed")
         elif name not in scenario.gold_arguments:
             reasons.add("default")
+        elif scenario.sources.get(name) in ("derived", "read"):
+            reasons.add(scenario.sources[name])
         elif not verbatim(scenario.gold_arguments[name], scenario.request):
             reasons.add("said otherwise")
     return reasons

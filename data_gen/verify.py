@@ -199,6 +199,8 @@ def grounding_fault(
         before,
         composed=scenario.composed,
         hints=hint.arguments,
+        derived=scenario.script.said if scenario.script is not None else None,
+        now=scenario.now,
     )
     loose = [name for name, source in sources.items() if source is None]
     if loose:

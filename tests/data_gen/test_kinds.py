@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,12 @@ import pytest
 
 from breadcrumbs.config import parse
 from breadcrumbs.data_gen.dataset import Row, load_rows
+from breadcrumbs.data_gen.derivations import read_back
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
 from breadcrumbs.data_gen.hints import load_hints
 from breadcrumbs.data_gen.script import AFTER, WAITS, Kind
+from breadcrumbs.data_gen.stats import verbatim
 from breadcrumbs.data_gen.validate import recorded, validate
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import Verifier
@@ -284,3 +287,27 @@ def test_a_question_between_two_names_both(rows: list[Row]) -> None:
 def _answers(row: Row) -> list[str]:
     """What executed calls answered."""
     return [m.content for m in row.messages if m.role == "tool" and "3_execution" in m.content]
+
+
+def test_a_value_in_other_words_is_grounded_by_what_they_mean(rows: list[Row]) -> None:
+    for row in _acting(rows, "derived"):
+        script = row.scenario.script
+        assert script is not None
+        assert script.said
+        spec = CATALOG.tools[row.scenario.tool]
+        for name, said in script.said.items():
+            assert said in row.scenario.request
+            value = row.scenario.gold_arguments[name]
+            assert not verbatim(value, row.scenario.request)
+            schema = spec.input_schema["properties"][name]
+            assert read_back(name, said, schema, row.scenario.now) == value
+            for other in ("tomorrow", "in a while", "twelve"):
+                if other != said:
+                    silent = _with_request(row, row.scenario.request.replace(said, other))
+                    assert _reason(silent) == "grounding: a value has no source"
+        if not any(re.search("tomorrow|from today", said) for said in script.said.values()):
+            continue
+        later = dataclasses.replace(row.scenario, now="2030-01-01T09:00")
+        assert _reason(dataclasses.replace(row, scenario=later)) == (
+            "grounding: a value has no source"
+        )
