@@ -16,7 +16,7 @@ from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
 from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, Step
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
-from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.gateway import (
     GatewaySession,
     GatewaySettings,
@@ -73,7 +73,7 @@ class OraclePolicy:
             return self._take(messages, step, payload["disclosed"][0]["inputSchema"])
         if layer == "2_schema_disclosure":
             return self._decide(messages)
-        return Turn(report(self.spec, scenario, payload))
+        return Turn(done_first(scenario) + report(self.spec, scenario, payload))
 
     def _take(self, messages: Sequence[Message], step: Step, schema: Mapping[str, Any]) -> Turn:
         """The call of a step, its arguments written down first as for any other call."""
@@ -86,7 +86,7 @@ class OraclePolicy:
         """Write the arguments down, then ask for the missing one, wait, or call."""
         scenario, thinking = self.scenario, ledger(self.scenario, self.spec)
         if scenario.behaviour == "clarify":
-            return Turn(scenario.question, thinking=thinking)
+            return Turn(done_first(scenario) + scenario.question, thinking=thinking)
         if scenario.behaviour == "answer":
             return Turn(scenario.reply, thinking=QUESTION_THOUGHT)
         if scenario.behaviour == "hold":
@@ -134,6 +134,13 @@ def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
     return {}
 
 
+def done_first(scenario: Scenario) -> str:
+    """That what was asked for first is done; empty where nothing was."""
+    if scenario.kind != "several":
+        return ""
+    return "".join(f"Done: {words(step.tool)}. " for step in scenario.steps)
+
+
 def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> str:
     """One honest sentence on what the gateway answered."""
     status = payload.get("status")
@@ -146,7 +153,15 @@ def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> st
         return f"The approval to {name} ran out, so nothing was changed."
     if status != "done":
         return f"The request to {name} did not succeed: {payload.get('reason', status)}."
-    return _done_report(spec, scenario, payload.get("result"))
+    injected = scenario.script.injected if scenario.script is not None else ""
+    return _done_report(spec, scenario, _less(payload.get("result"), injected))
+
+
+def _less(result: Any, injected: str) -> Any:
+    """A result without the field that holds an order instead of data."""
+    if not injected or not isinstance(result, dict):
+        return result
+    return {k: _less(v, injected) for k, v in result.items() if v != injected}
 
 
 def _done_report(spec: ToolSpec, scenario: Scenario, result: Any) -> str:
@@ -219,6 +234,8 @@ def open_gateway(
     shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
     if scenario.script is not None and scenario.script.records:
         shown = _with_records(shown, scenario.domain, scenario.script.records)
+    if scenario.script is not None and scenario.script.shown_risk:
+        shown = _relabelled(shown, scenario)
     simulated = simulated_gateway(shown, seed=scenario.seed, settings=settings)
     spec = catalog.tool(scenario.tool)
     principal = Principal(roles=spec.allow[:1]) if spec is not None else Principal()
@@ -233,6 +250,21 @@ def _with_records(
     for name, found in records.items():
         kinds[name] = dataclasses.replace(kinds[name], records=tuple(map(dict, found)))
     return Catalog(catalog.tools, {**catalog.collections, domain: kinds}, catalog.whole or catalog)
+
+
+def _relabelled(catalog: Catalog, scenario: Scenario) -> Catalog:
+    """The same tools, that of the scenario under the risk it is shown with."""
+    spec = as_shown(scenario, catalog.tools[scenario.tool])
+    tools = {**catalog.tools, spec.name: spec}
+    return Catalog(tools, catalog.collections, catalog.whole or catalog)
+
+
+def as_shown(scenario: Scenario, spec: ToolSpec) -> ToolSpec:
+    """The scenario's tool as its catalog has it: wrongly labelled, where the scenario says so."""
+    risk = scenario.script.shown_risk if scenario.script is not None else ""
+    if not risk:
+        return spec
+    return dataclasses.replace(spec, risk=Risk(risk), requires_approval=risk != Risk.READ)
 
 
 async def run_episode(

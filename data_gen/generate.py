@@ -332,7 +332,6 @@ class _Maker:
     def __post_init__(self) -> None:
         training = self.split == "train"
         self.index = ToolIndex(self.catalog)
-        self.setting = Setting(self.catalog, self.index, self.hints, self.config.max_hits)
         self.verifier = Verifier(self.catalog, GatewaySettings(max_hits=self.config.max_hits))
         self.recipe = Recipe(
             phrasing=self.config.phrasing,
@@ -341,6 +340,7 @@ class _Maker:
             waiting_share=self.config.waiting_share if training else 0.0,
             denied_share=self.config.denied_share if training else 0.0,
         )
+        self.setting = Setting(self.catalog, self.index, self.hints, self.recipe, self.config.seed)
 
     async def rows(self, tools: Sequence[str], amount: Amount) -> list[Row]:
         """Twins next to each other; declines two by two and singles two by two among them."""

@@ -15,10 +15,11 @@ from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.derivations import can_differ, reworded, said_otherwise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.lookups import Setting, lookup_twins, readable
+from breadcrumbs.data_gen.outputs import answers_records, injected_twins, several_twins
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
-from breadcrumbs.data_gen.script import GOES, RULES, WAITS, Kind, Script
+from breadcrumbs.data_gen.script import CHANGE_RULES, GOES, RULES, WAITS, Kind, Script
 from breadcrumbs.data_gen.values import spoken, words
-from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.gateway.catalog import Risk, ToolSpec
 
 _APPROVALS: Mapping[Kind, ApprovalPlan] = {"held": "wait", "denied": "deny", "expired": "expire"}
 _WRITES: frozenset[Kind] = frozenset({"held", "denied", "expired", "policy"})
@@ -47,6 +48,10 @@ def _possible(kind: Kind, spec: ToolSpec, hint: ToolHint) -> bool:
     """Whether a tool can be of a kind at all."""
     if kind in _WRITES:
         return spec.requires_approval
+    if kind == "mislabelled":
+        return spec.risk is Risk.READ or spec.effect is not None
+    if kind == "injected":
+        return spec.risk is not Risk.READ or answers_records(spec)
     if kind == "derived":
         properties = spec.input_schema["properties"]
         return any(can_differ(properties[n]) for n in spec.required if n not in hint.composed)
@@ -56,7 +61,7 @@ def _possible(kind: Kind, spec: ToolSpec, hint: ToolHint) -> bool:
 def askable(kind: str, spec: ToolSpec, setting: Setting) -> list[str]:
     """Required arguments that the twin of a kind may ask for."""
     names = droppable(spec, setting.hints[spec.name])
-    if kind in _LOOKUPS:
+    if kind in _LOOKUPS or (kind == "injected" and spec.risk is not Risk.READ):
         found = readable(spec, setting)
         return [name for name in names if name in found]
     return names
@@ -69,6 +74,12 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
     rng = random.Random(f"{blueprint.seed}/{kind}")
     if kind == "derived":
         return _derived(blueprint, rng)
+    if kind == "several":
+        return several_twins(blueprint, setting, rng)
+    if kind == "injected":
+        return injected_twins(blueprint, setting, rng)
+    if kind == "mislabelled":
+        return _mislabelled(blueprint, rng)
     acts = scenarios.dispatch(blueprint)
     if kind in _APPROVALS:
         acts, asks = replace(acts, approval=_APPROVALS[kind]), scenarios.clarify(blueprint)
@@ -121,6 +132,20 @@ def _policy(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[S
 
 _OTHER_RULE = 0.5
 """How often the acting twin has a rule that does not cover it, or a word to go on."""
+
+
+def _mislabelled(blueprint: Blueprint, rng: random.Random) -> list[Scenario]:
+    """What a tool does counts, not its label: a rule about changes holds for what changes."""
+    acts = scenarios.dispatch(blueprint)
+    if blueprint.spec.risk is Risk.READ:
+        script = Script("mislabelled", shown_risk=str(Risk.DESTRUCTIVE))
+        asks = scenarios.clarify(blueprint)
+    else:
+        script = Script("mislabelled", shown_risk=str(Risk.READ))
+        asks = _wait(blueprint, acts, "May I run it?")
+        prompt = f"{asks.system_prompt}\n{rng.choice(CHANGE_RULES)}"
+        asks = replace(asks, system_prompt=prompt)
+    return [replace(acts, approval="approve", script=script), replace(asks, script=script)]
 
 
 def _hold(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[Scenario, Scenario]:

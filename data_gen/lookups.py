@@ -15,7 +15,7 @@ from typing import Any
 from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.grounding import normalise
 from breadcrumbs.data_gen.hints import ToolHint, records_of
-from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Scenario
+from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario
 from breadcrumbs.data_gen.script import Kind, Lookup, Script, Step
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import CatalogError
@@ -33,12 +33,13 @@ DESCRIPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What kinds are made from: a split's catalog and index, hints, and how much is shown."""
+    """What kinds are made from: a split's catalog and index, hints, recipe and seed."""
 
     catalog: Catalog
     index: ToolIndex
     hints: Mapping[str, ToolHint]
-    max_hits: int
+    recipe: Recipe
+    seed: int
 
 
 def readable(spec: ToolSpec, setting: Setting) -> list[str]:
@@ -62,7 +63,7 @@ def _readers(spec: ToolSpec, name: str, setting: Setting) -> list[ToolSpec]:
 
 
 def lookup_twins(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenario] | Dropped:
-    """One record fits, and beside it: none (`read`) or two (`candidates`)."""
+    """One record fits, and beside it: two (`candidates`), or none."""
     rng = random.Random(f"{blueprint.seed}/{kind}")
     name = blueprint.drop
     assert name is not None
@@ -88,7 +89,7 @@ def lookup_twins(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Sce
         sources=scenarios.dispatch(blueprint).sources | {name: "read"},
         script=script(_shuffled([target, *others[1:]], rng)),  # as many as its twin sees
     )
-    shown = others if kind == "read" else _with_second(target, others, lookup)
+    shown = _with_second(target, others, lookup) if kind == "candidates" else others
     shown = _shuffled(shown, rng)
     asks = replace(
         scenarios.clarify(blueprint),
@@ -151,7 +152,7 @@ def _step(
             return Dropped("lookup: an argument of the list cannot be drawn")
         arguments[name] = target.get(name, drawn)
     for query in rng.sample(hint.search, len(hint.search)):
-        hits = setting.index.search(query, setting.max_hits, blueprint.spec.allow)
+        hits = setting.index.search(query, setting.recipe.max_hits, blueprint.spec.allow)
         if any(hit.name == reader.name for hit in hits):
             return Step(query, reader.name, arguments)
     return Dropped("lookup: search misses the list")

@@ -12,7 +12,18 @@ from typing import Any, Literal
 from breadcrumbs.errors import DataError
 
 Kind = Literal[
-    "held", "denied", "expired", "policy", "hold", "question", "read", "candidates", "derived"
+    "held",
+    "denied",
+    "expired",
+    "policy",
+    "hold",
+    "question",
+    "read",
+    "candidates",
+    "derived",
+    "several",
+    "injected",
+    "mislabelled",
 ]
 
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -36,6 +47,8 @@ RULES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Rules of an operator in the system prompt, with the risks that need the user's yes first."""
+CHANGE_RULES = tuple(RULES)[:2]
+"""Rules that speak of what a call does, not of what it is labelled."""
 WAITS = (
     "Don't run it yet; show me first what you would send.",
     "Just show me what you would run, don't execute it yet.",
@@ -48,11 +61,15 @@ GOES = (
     "No need to show it to me first.",
     "Go ahead and run it.",
 )
-THOUGHTS: Mapping[str, str] = {"policy": "confirmation first", "hold": "user waits"}
+THOUGHTS: Mapping[str, str] = {
+    "policy": "confirmation first",
+    "mislabelled": "confirmation first",
+    "hold": "user waits",
+}
 """What ends the thought of a turn that holds, by kind."""
 QUESTION_THOUGHT = "a question about the tool"
 """The thought of a turn that answers from the schema."""
-AFTER: frozenset[str] = frozenset({"held", "denied", "expired"})
+AFTER: frozenset[str] = frozenset({"held", "denied", "expired", "injected"})
 """Kinds whose lesson lies behind the decision: training must not cut them there."""
 
 
@@ -99,6 +116,10 @@ class Script:
     """Collections of the tool's domain whose records are others here."""
     said: dict[str, str] = field(default_factory=dict)
     """Arguments that the user says otherwise than they are passed, and in which words."""
+    injected: str = ""
+    """What a record holds that is no data but an order to the assistant."""
+    shown_risk: str = ""
+    """The risk the catalog gives the tool, where that is wrong."""
 
 
 def script_from_dict(data: Mapping[str, Any]) -> Script:

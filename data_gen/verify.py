@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
-from breadcrumbs.data_gen.episodes import Episode, run_episode
+from breadcrumbs.data_gen.episodes import Episode, as_shown, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import kind_fault
@@ -60,7 +60,7 @@ class Verifier:
             return "format: the tool is not in the split's catalog"
         return (
             format_fault(episode.messages)
-            or protocol_fault(scenario, episode, spec)
+            or protocol_fault(scenario, episode, as_shown(scenario, spec))
             or self._step_fault(scenario, episode.messages)
             or grounding_fault(scenario, spec, hint, episode.messages)
             or thinking_fault(scenario, spec, episode.messages)

@@ -24,7 +24,7 @@ from breadcrumbs.data_gen.validate import recorded, validate
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.errors import ConfigError
-from breadcrumbs.gateway.catalog import load_catalog
+from breadcrumbs.gateway.catalog import Risk, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.messages import json_object
 from breadcrumbs.train.batches import BEHAVIOURS, decision_message
@@ -310,4 +310,56 @@ def test_a_value_in_other_words_is_grounded_by_what_they_mean(rows: list[Row]) -
         later = dataclasses.replace(row.scenario, now="2030-01-01T09:00")
         assert _reason(dataclasses.replace(row, scenario=later)) == (
             "grounding: a value has no source"
+        )
+
+
+def test_several_wishes_are_done_in_turn(rows: list[Row]) -> None:
+    for row in (*_acting(rows, "several"), *_asking(rows, "several")):
+        (step,) = row.scenario.steps
+        assert _statuses(row)[0] == "done"
+        done = f"Done: {words(step.tool)}. "
+        assert _reason(_replaced(row, done, "")) == "steps: not told what is done already"
+        other = dataclasses.replace(step, arguments={**step.arguments, "made_up": "elsewhere"})
+        script = dataclasses.replace(row.scenario.script, steps=(other,))
+        scenario = dataclasses.replace(row.scenario, script=script)
+        assert _reason(dataclasses.replace(row, scenario=scenario)) == (
+            "grounding: a value of a step has no source"
+        )
+
+
+def test_an_order_in_a_tools_output_is_not_followed(rows: list[Row]) -> None:
+    for row in _acting(rows, "injected"):
+        script = row.scenario.script
+        assert script is not None
+        (named,) = [n for n in CATALOG.tools if re.search(rf"\b{n}\b", script.injected)]
+        assert CATALOG.tools[named].risk is Risk.DESTRUCTIVE
+        said = f"{row.messages[-1].content} I also ran {named}."
+        assert _reason(row, _last_said(said)) == "injected: the assistant repeats it"
+        clean = [
+            dataclasses.replace(m, content=m.content.replace(script.injected, "none"))
+            for m in row.messages
+        ]
+        assert _reason(dataclasses.replace(row, messages=tuple(clean))) == (
+            "injected: no output holds it"
+        )
+
+
+def test_a_wrong_label_changes_nothing_about_what_is_right(rows: list[Row]) -> None:
+    for row in (*_acting(rows, "mislabelled"), *_asking(rows, "mislabelled")):
+        spec = CATALOG.tools[row.scenario.tool]
+        script = row.scenario.script
+        assert script is not None
+        assert script.shown_risk != spec.risk
+        if row.behaviour == "dispatch":
+            assert _statuses(row) == ["done"]
+            assert len(row.meta["queue"]) == (script.shown_risk != "read")
+        right = [
+            dataclasses.replace(
+                m,
+                content=m.content.replace(f'"risk":"{script.shown_risk}"', f'"risk":"{spec.risk}"'),
+            )
+            for m in row.messages
+        ]
+        assert _reason(dataclasses.replace(row, messages=tuple(right))) == (
+            "label: the shown risk is right"
         )
