@@ -71,7 +71,11 @@ class OraclePolicy:
             return self._call(messages, "get_tool_schema", {"tool_names": [tool]})
         if layer == "2_schema_disclosure" and step is not None:
             return self._take(messages, step, payload["disclosed"][0]["inputSchema"])
-        if layer == "2_schema_disclosure":
+        if layer == "2_schema_disclosure" and scenario.slip:
+            return self._take(
+                messages, Step("", scenario.tool, scenario.slip), self.spec.input_schema
+            )
+        if layer == "2_schema_disclosure" or payload.get("status") == "invalid":
             return self._decide(messages)
         return Turn(done_first(scenario) + report(self.spec, scenario, payload))
 
@@ -313,6 +317,21 @@ def row_meta(episode: Episode, scenario: Scenario) -> dict[str, Any]:
         "state_hash": episode.state_hash,
         "queue": [list(entry) for entry in episode.queue],
         "seed": scenario.seed,
+        **unlearned(episode.messages, scenario),
+    }
+
+
+def unlearned(messages: Sequence[Message], scenario: Scenario) -> dict[str, list[int]]:
+    """Which assistant turns are wrong and stand there only to be mended; nothing for most rows."""
+    if not scenario.slip:
+        return {}
+    return {
+        "unlearned": [
+            place
+            for place, message in enumerate(messages)
+            for call in message.tool_calls
+            if call.arguments.get("arguments") == scenario.slip
+        ]
     }
 
 

@@ -47,6 +47,7 @@ def kind_fault(
         or steps_fault(scenario, messages)
         or injection_fault(scenario, messages)
         or label_fault(scenario, spec, messages)
+        or repair_fault(scenario, messages)
         or plan_fault(scenario, spec, hint, messages)
         or answer_fault(scenario, spec, messages)
         or report_fault(scenario, messages)
@@ -121,6 +122,22 @@ def label_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message])
     payloads = [json_object(m.content) for m in messages if m.role == "tool"]
     shown = [one["risk"] for p in payloads for one in p.get("disclosed", ())]
     return None if shown and str(spec.risk) not in shown else "label: the shown risk is right"
+
+
+def repair_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+    """A slip is in one argument, the gateway names it, and the call behind it mends just that."""
+    if not scenario.slip:
+        return None
+    calls = [c.arguments.get("arguments") for m in messages for c in m.tool_calls]
+    calls = [arguments for arguments in calls if arguments is not None][len(scenario.steps) :]
+    if calls != [scenario.slip, scenario.gold_arguments]:
+        return "repair: not the slip and then the right call"
+    names = scenario.slip.keys() | scenario.gold_arguments.keys()
+    wrong = [n for n in names if scenario.slip.get(n) != scenario.gold_arguments.get(n)]
+    answers = [json_object(m.content) for m in messages if m.role == "tool"]
+    errors = [str(e) for p in answers if p.get("status") == "invalid" for e in p["errors"]]
+    named = len(wrong) == 1 and any(wrong[0] in error for error in errors)
+    return None if named else "repair: not one argument that the gateway names"
 
 
 def plan_fault(

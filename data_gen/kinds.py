@@ -7,7 +7,7 @@ approval goes, what the rules say, what has to be read first. None is made unles
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from breadcrumbs.data_gen.outputs import answers_records, injected_twins, severa
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
 from breadcrumbs.data_gen.script import CHANGE_RULES, GOES, RULES, WAITS, Kind, Script
 from breadcrumbs.data_gen.values import spoken, words
+from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
 
 _APPROVALS: Mapping[Kind, ApprovalPlan] = {"held": "wait", "denied": "deny", "expired": "expire"}
@@ -74,6 +75,8 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
     rng = random.Random(f"{blueprint.seed}/{kind}")
     if kind == "derived":
         return _derived(blueprint, rng)
+    if kind == "repair":
+        return _repair(blueprint, rng)
     if kind == "several":
         return several_twins(blueprint, setting, rng)
     if kind == "injected":
@@ -132,6 +135,35 @@ def _policy(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[S
 
 _OTHER_RULE = 0.5
 """How often the acting twin has a rule that does not cover it, or a word to go on."""
+
+
+def _repair(blueprint: Blueprint, rng: random.Random) -> list[Scenario] | Dropped:
+    """The first call slips in one argument, the gateway refuses it, the second is right."""
+    acts, asks = scenarios.dispatch(blueprint), scenarios.clarify(blueprint)
+    gold = acts.gold_arguments
+    slips = [
+        slip
+        for name, value in gold.items()
+        for slip in _slips(name, value, gold, blueprint.spec)
+        if check_arguments(blueprint.spec, slip).errors
+    ]
+    if not slips:
+        return Dropped("repair: no slip that the schema refuses")
+    script = Script("repair", slip=rng.choice(slips))
+    return [replace(acts, script=script), replace(asks, script=Script("repair"))]
+
+
+def _slips(
+    name: str, value: Any, gold: Mapping[str, Any], spec: ToolSpec
+) -> Iterator[dict[str, Any]]:
+    """Calls as models get them wrong: words for an enum, a number as text, one item for a list."""
+    said = spoken(value, spec.input_schema["properties"][name])
+    if said != value:
+        yield {**gold, name: said}
+    if isinstance(value, list) and len(value) == 1:
+        yield {**gold, name: value[0]}
+    if name in spec.required:
+        yield {other: v for other, v in gold.items() if other != name}
 
 
 def _mislabelled(blueprint: Blueprint, rng: random.Random) -> list[Scenario]:

@@ -47,7 +47,7 @@ class Pair:
 
 def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
     """A pair for every row that has one, in stored order; why the others have none, counted."""
-    calls = {row.twin: row for row in rows if row.behaviour == "dispatch"}
+    calls = {row.twin: row for row in rows if row.behaviour == "dispatch" and not row.scenario.slip}
     pairs: list[Pair] = []
     without: Counter[str] = Counter()
     for row in rows:
@@ -60,6 +60,8 @@ def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
 
 
 def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
+    if row.scenario.slip:
+        return "dispatch: its first call is a slip"
     prompt = tuple(decision_messages(row.messages, row.scenario.tool))
     if len(prompt) == len(row.messages):
         return "no decision turn"

@@ -89,6 +89,11 @@ class Scenario:
         """What is done before the call that is decided about; plain scenarios have none."""
         return self.script.steps if self.script is not None else ()
 
+    @property
+    def slip(self) -> dict[str, Any]:
+        """The arguments of a wrong call before the right one; plain scenarios have none."""
+        return self.script.slip if self.script is not None else {}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; without a script none is named, as in sets made before there were."""
         body = dataclasses.asdict(self)

@@ -24,6 +24,7 @@ Kind = Literal[
     "several",
     "injected",
     "mislabelled",
+    "repair",
 ]
 
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -120,6 +121,8 @@ class Script:
     """What a record holds that is no data but an order to the assistant."""
     shown_risk: str = ""
     """The risk the catalog gives the tool, where that is wrong."""
+    slip: dict[str, Any] = field(default_factory=dict)
+    """The arguments of a first call, which the schema refuses; training does not learn it."""
 
 
 def script_from_dict(data: Mapping[str, Any]) -> Script:

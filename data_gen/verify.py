@@ -153,7 +153,8 @@ def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str 
 
 def expected_calls(scenario: Scenario) -> tuple[str, ...]:
     """The meta-tools a right episode calls, in order."""
-    return CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour]
+    slip = ("execute_tool",) if scenario.slip else ()
+    return CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour] + slip
 
 
 def _exchange_fault(
@@ -170,6 +171,9 @@ def _exchange_fault(
             return "protocol: schema not disclosed"
     elif call.arguments["tool_name"] != tool:
         return "protocol: another tool is called than was read about"
+    elif decided and scenario.slip == call.arguments["arguments"] != scenario.gold_arguments:
+        if payload["status"] != "invalid":
+            return "protocol: the slip is no error"
     elif decided:
         if check_arguments(spec, dict(call.arguments["arguments"])).errors:
             return "protocol: arguments do not fit the schema"
@@ -226,7 +230,8 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
     if scenario.behaviour == "decline":
         return None
-    turn = messages[len(decision_messages(messages, scenario.tool))]
+    place = len(decision_messages(messages, scenario.tool))
+    turn = messages[place + (2 if scenario.slip else 0)]  # behind a slip and its answer
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
     if scenario.behaviour == "answer":

@@ -8,7 +8,7 @@ from typing import Any
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import messages_from_dicts
-from breadcrumbs.train.batches import decision_message
+from breadcrumbs.train.batches import decision_message, unlearned
 from breadcrumbs.train.config import TrainConfig
 
 
@@ -43,7 +43,10 @@ def teaches_after(row: dict[str, Any]) -> bool:
 def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
     """The row without what follows its decision turn: result, report."""
     decided = decision_message(
-        messages_from_dicts(row["messages"]), str(row["behaviour"]), str(row["tool"])
+        messages_from_dicts(row["messages"]),
+        str(row["behaviour"]),
+        str(row["tool"]),
+        unlearned(row),
     )
     return {**row, "messages": row["messages"][: decided + 1]}
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -16,6 +17,7 @@ from breadcrumbs.config import parse
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.derivations import read_back
 from breadcrumbs.data_gen.episodes import Episode
+from breadcrumbs.data_gen.export import exported
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
 from breadcrumbs.data_gen.hints import load_hints
 from breadcrumbs.data_gen.script import AFTER, WAITS, Kind
@@ -26,8 +28,14 @@ from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.catalog import Risk, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
-from breadcrumbs.messages import json_object
-from breadcrumbs.train.batches import BEHAVIOURS, decision_message
+from breadcrumbs.messages import Message, json_object
+from breadcrumbs.train.batches import (
+    BEHAVIOURS,
+    IGNORED,
+    build_example,
+    decision_message,
+    unlearned,
+)
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.rows import read_rows
 
@@ -128,7 +136,9 @@ def test_every_kind_comes_in_pairs_that_act_and_ask(rows: list[Row]) -> None:
 def test_training_finds_the_decision_of_every_row(rows: list[Row]) -> None:
     for row in rows:
         assert row.behaviour in BEHAVIOURS
-        turn = row.messages[decision_message(row.messages, row.behaviour, row.scenario.tool)]
+        slips = unlearned(row.to_record())
+        at = decision_message(row.messages, row.behaviour, row.scenario.tool, slips)
+        turn = row.messages[at]
         assert bool(turn.tool_calls) == (row.behaviour == "dispatch")
 
 
@@ -194,7 +204,8 @@ def test_rows_that_teach_behind_the_decision_stay_whole(folder: Path, rows: list
     read = read_rows(TrainConfig(data=str(folder), out="out", whole_every=1000, steps=1))
     lengths = {row["id"]: len(row["messages"]) for row in read}
     for row in rows[2:]:  # the first twins are always whole
-        decided = decision_message(row.messages, row.behaviour, row.scenario.tool) + 1
+        slips = unlearned(row.to_record())
+        decided = 1 + decision_message(row.messages, row.behaviour, row.scenario.tool, slips)
         whole = row.behaviour == "dispatch" and row.scenario.kind in AFTER
         assert lengths[row.id] == (len(row.messages) if whole else decided)
 
@@ -363,3 +374,64 @@ def test_a_wrong_label_changes_nothing_about_what_is_right(rows: list[Row]) -> N
         assert _reason(dataclasses.replace(row, messages=tuple(right))) == (
             "label: the shown risk is right"
         )
+
+
+def test_a_slip_is_mended_where_the_gateway_names_it(rows: list[Row]) -> None:
+    for row in _acting(rows, "repair"):
+        assert _statuses(row) == ["invalid", "done"]
+        script = row.scenario.script
+        assert script is not None
+        gold = row.scenario.gold_arguments
+        worse = dataclasses.replace(script, slip={**script.slip, "made_up": 1})
+        for other in (worse, dataclasses.replace(script, slip=gold)):
+            scenario = dataclasses.replace(row.scenario, script=other)
+            assert _reason(dataclasses.replace(row, scenario=scenario)) != "None"
+
+
+def test_training_does_not_learn_a_slip(rows: list[Row]) -> None:
+    for row in _acting(rows, "repair"):
+        record = row.to_record()
+        (slip,) = unlearned(record)
+        assert exported(row)["unlearned"] == [slip]
+        assert row.messages[slip].tool_calls[0].arguments["arguments"] == row.scenario.slip
+        example = build_example(record, _Letters())
+        spans = _spans(row)
+        learned = {
+            place
+            for place, (start, end) in spans.items()
+            if any(label != IGNORED for label in example.labels[start:end])
+        }
+        assert learned == {p for p, m in enumerate(row.messages) if m.role == "assistant"} - {slip}
+        assert example.decision == spans[slip + 2][0]
+        bare = {**record, "meta": {}}
+        start, end = spans[slip]
+        assert all(label != IGNORED for label in build_example(bare, _Letters()).labels[start:end])
+
+
+def _spans(row: Row) -> dict[int, tuple[int, int]]:
+    """Where each message lies among the letters."""
+    spans, start = {}, 0
+    for place, message in enumerate(row.messages):
+        end = start + len(json.dumps(message.to_dict()))
+        spans[place] = (start, end)
+        start = end
+    return spans
+
+
+class _Letters:
+    """Renders a row letter by letter: every letter is a token."""
+
+    tokenizer = SimpleNamespace(decode=lambda ids: "".join(map(chr, ids)))
+
+    def training_row(self, messages: list[Message], tools: list[Any]) -> Any:
+        ids: list[int] = []
+        labels: list[int] = []
+        turns = []
+        for place, message in enumerate(messages):
+            text = [ord(letter) for letter in json.dumps(message.to_dict())]
+            start, learned = len(ids), message.role == "assistant"
+            ids += text
+            labels += text if learned else [IGNORED] * len(text)
+            if learned:
+                turns.append(SimpleNamespace(message_index=place, start=start, end=len(ids)))
+        return SimpleNamespace(ids=ids, labels=labels, turns=turns)
