@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass as checked
 
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.requests import Phrasing
+from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.splits import Split
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.gateway.catalog import Catalog
@@ -65,6 +67,8 @@ class GenerateConfig:
     """Share of training writes whose approval does not come in time."""
     denied_share: float = Field(default=0.0, ge=0, le=0.5)
     """Share of training writes that are denied."""
+    kinds: dict[Kind, NonNegativeInt] = field(default_factory=dict)
+    """Training pairs beside those of `train`, by special kind: what the twins turn on."""
     practice_pairs: int = Field(default=0, ge=0)
     """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
@@ -76,8 +80,10 @@ class GenerateConfig:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without an endpoint keep their bytes."""
+    """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
     body = to_dict(config)
+    if not config.kinds:
+        del body["kinds"]
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
@@ -108,4 +114,4 @@ def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     splits = amounts(config).values()
     asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in splits)
-    return asked + 2 * config.practice_pairs
+    return asked + 2 * (config.practice_pairs + sum(config.kinds.values()))

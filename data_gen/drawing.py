@@ -40,7 +40,7 @@ STYLES: Mapping[str, str] = {
 def draw(row: Row) -> Iterator[Text]:
     """The row line by line: what it is, its messages, and what it left behind."""
     yield from _heading(row)
-    decision = len(decision_messages(row.messages))
+    decision = len(decision_messages(row.messages, row.scenario.tool))
     for position, message in enumerate(row.messages):
         yield _rule(message, decides=position == decision)
         for label, text in _parts(message):

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, Step
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
-from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.gateway import (
     GatewaySession,
     GatewaySettings,
@@ -23,7 +24,7 @@ from breadcrumbs.gateway.gateway import (
     SimulatedGateway,
     simulated_gateway,
 )
-from breadcrumbs.gateway.identity import SeededIds
+from breadcrumbs.gateway.identity import SeededIds, SimulatedClock
 from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.radar import Radar
@@ -58,21 +59,42 @@ class OraclePolicy:
         scenario = self.scenario
         payload = last_payload(messages)
         layer = payload.get("layer")
-        if layer is None:
-            return self._call(messages, "search_tool_catalog", {"query": scenario.search_query})
-        if layer == "1_catalog" and scenario.behaviour == "decline":
+        ran = sum(call.name == "execute_tool" for m in messages for call in m.tool_calls)
+        step = scenario.steps[ran] if ran < len(scenario.steps) else None
+        if layer is None or (layer == "3_execution" and ran <= len(scenario.steps)):
+            query = scenario.search_query if step is None else step.query
+            return self._call(messages, "search_tool_catalog", {"query": query})
+        if layer == "1_catalog" and step is None and scenario.behaviour == "decline":
             return Turn(scenario.reply)
         if layer == "1_catalog":
-            return self._call(messages, "get_tool_schema", {"tool_names": [scenario.tool]})
-        if layer == "2_schema_disclosure":
+            tool = scenario.tool if step is None else step.tool
+            return self._call(messages, "get_tool_schema", {"tool_names": [tool]})
+        if layer == "2_schema_disclosure" and step is not None:
+            return self._take(messages, step, payload["disclosed"][0]["inputSchema"])
+        if layer == "2_schema_disclosure" and scenario.slip:
+            return self._take(
+                messages, Step("", scenario.tool, scenario.slip), self.spec.input_schema
+            )
+        if layer == "2_schema_disclosure" or payload.get("status") == "invalid":
             return self._decide(messages)
-        return Turn(report(self.spec, scenario, payload))
+        return Turn(done_first(scenario) + report(self.spec, scenario, payload))
+
+    def _take(self, messages: Sequence[Message], step: Step, schema: Mapping[str, Any]) -> Turn:
+        """The call of a step, its arguments written down first as for any other call."""
+        thinking = draft_with_verdicts(step.arguments, schema.get("required", ()), ())
+        arguments = {"tool_name": step.tool, "arguments": dict(step.arguments)}
+        call = self._call(messages, "execute_tool", arguments)
+        return dataclasses.replace(call, thinking=thinking)
 
     def _decide(self, messages: Sequence[Message]) -> Turn:
-        """Write the arguments down, then ask for the missing one or call."""
+        """Write the arguments down, then ask for the missing one, wait, or call."""
         scenario, thinking = self.scenario, ledger(self.scenario, self.spec)
         if scenario.behaviour == "clarify":
-            return Turn(scenario.question, thinking=thinking)
+            return Turn(done_first(scenario) + scenario.question, thinking=thinking)
+        if scenario.behaviour == "answer":
+            return Turn(scenario.reply, thinking=QUESTION_THOUGHT)
+        if scenario.behaviour == "hold":
+            return Turn(scenario.reply, thinking=f"{thinking}; {THOUGHTS[scenario.kind]}")
         arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}
         call = self._call(messages, "execute_tool", arguments)
         return dataclasses.replace(call, thinking=thinking)
@@ -90,14 +112,21 @@ def ledger(scenario: Scenario, spec: ToolSpec) -> str:
     step is a copy or a look into the line itself. Without it one token must weigh every required
     argument at once, which a small model does not learn from few rows.
     """
-    draft = json.dumps(scenario.gold_arguments, ensure_ascii=False)
-    return "; ".join((draft, *(f"{name} {_verdict(scenario, name)}" for name in spec.required)))
+    return draft_with_verdicts(scenario.gold_arguments, spec.required, scenario.missing)
 
 
-def _verdict(scenario: Scenario, name: str) -> str:
-    if name in scenario.missing:
-        return "missing"
-    return "ok" if name in scenario.gold_arguments else "default"
+def draft_with_verdicts(
+    arguments: Mapping[str, Any], required: Sequence[str], missing: Sequence[str]
+) -> str:
+    """The arguments as JSON, then a verdict on each required one."""
+
+    def verdict(name: str) -> str:
+        if name in missing:
+            return "missing"
+        return "ok" if name in arguments else "default"
+
+    draft = json.dumps(dict(arguments), ensure_ascii=False)
+    return "; ".join((draft, *(f"{name} {verdict(name)}" for name in required)))
 
 
 def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
@@ -109,6 +138,13 @@ def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
     return {}
 
 
+def done_first(scenario: Scenario) -> str:
+    """That what was asked for first is done; empty where nothing was."""
+    if scenario.kind != "several":
+        return ""
+    return "".join(f"Done: {words(step.tool)}. " for step in scenario.steps)
+
+
 def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> str:
     """One honest sentence on what the gateway answered."""
     status = payload.get("status")
@@ -117,9 +153,19 @@ def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> st
         return f"The request to {name} waits for approval; it has not run yet."
     if status == "denied":
         return f"The request to {name} was denied, so nothing was changed."
+    if status == "expired":
+        return f"The approval to {name} ran out, so nothing was changed."
     if status != "done":
         return f"The request to {name} did not succeed: {payload.get('reason', status)}."
-    return _done_report(spec, scenario, payload.get("result"))
+    injected = scenario.script.injected if scenario.script is not None else ""
+    return _done_report(spec, scenario, _less(payload.get("result"), injected))
+
+
+def _less(result: Any, injected: str) -> Any:
+    """A result without the field that holds an order instead of data."""
+    if not injected or not isinstance(result, dict):
+        return result
+    return {k: _less(v, injected) for k, v in result.items() if v != injected}
 
 
 def _done_report(spec: ToolSpec, scenario: Scenario, result: Any) -> str:
@@ -147,12 +193,17 @@ def _facts(fields: Mapping[str, Any], limit: int = 3) -> str:
 class ScriptedApprover:
     """Decides as the scenario says. Lives here so that nothing served can reach it."""
 
-    def __init__(self, plan: ApprovalPlan) -> None:
+    def __init__(self, plan: ApprovalPlan, simulated: SimulatedGateway) -> None:
         self.plan = plan
+        self.simulated = simulated
 
     async def decide(self, card: Any) -> bool | None:
         """True, False, or None for a decision that does not come in time."""
-        return {"approve": True, "deny": False, "wait": None}[self.plan]
+        if self.plan == "expire":
+            clock = self.simulated.gateway.clock
+            assert isinstance(clock, SimulatedClock)
+            clock.advance(self.simulated.gateway.settings.ttl_s + 1)
+        return {"approve": True, "deny": False}.get(self.plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +236,39 @@ def open_gateway(
 ) -> tuple[SimulatedGateway, GatewaySession]:
     """A fresh gateway and world for a scenario; its hidden tools are not in the catalog."""
     shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
+    if scenario.script is not None and scenario.script.records:
+        shown = _with_records(shown, scenario.domain, scenario.script.records)
+    if scenario.script is not None and scenario.script.shown_risk:
+        shown = _relabelled(shown, scenario)
     simulated = simulated_gateway(shown, seed=scenario.seed, settings=settings)
     spec = catalog.tool(scenario.tool)
     principal = Principal(roles=spec.allow[:1]) if spec is not None else Principal()
     return simulated, simulated.gateway.session(principal)
+
+
+def _with_records(
+    catalog: Catalog, domain: str, records: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Catalog:
+    """The same tools over a world with other records in some collections of a domain."""
+    kinds = dict(catalog.collections[domain])
+    for name, found in records.items():
+        kinds[name] = dataclasses.replace(kinds[name], records=tuple(map(dict, found)))
+    return Catalog(catalog.tools, {**catalog.collections, domain: kinds}, catalog.whole or catalog)
+
+
+def _relabelled(catalog: Catalog, scenario: Scenario) -> Catalog:
+    """The same tools, that of the scenario under the risk it is shown with."""
+    spec = as_shown(scenario, catalog.tools[scenario.tool])
+    tools = {**catalog.tools, spec.name: spec}
+    return Catalog(tools, catalog.collections, catalog.whole or catalog)
+
+
+def as_shown(scenario: Scenario, spec: ToolSpec) -> ToolSpec:
+    """The scenario's tool as its catalog has it: wrongly labelled, where the scenario says so."""
+    risk = scenario.script.shown_risk if scenario.script is not None else ""
+    if not risk:
+        return spec
+    return dataclasses.replace(spec, risk=Risk(risk), requires_approval=risk != Risk.READ)
 
 
 async def run_episode(
@@ -209,7 +289,7 @@ async def run_episode(
         conversation,
         settings=loop_settings or LoopSettings(nudge=False),
         radar=radar or Radar(),
-        approver=ScriptedApprover(scenario.approval),
+        approver=ScriptedApprover(scenario.approval, simulated),
         ids=SeededIds(scenario.seed),
     )
     return Episode(
@@ -237,6 +317,21 @@ def row_meta(episode: Episode, scenario: Scenario) -> dict[str, Any]:
         "state_hash": episode.state_hash,
         "queue": [list(entry) for entry in episode.queue],
         "seed": scenario.seed,
+        **unlearned(episode.messages, scenario),
+    }
+
+
+def unlearned(messages: Sequence[Message], scenario: Scenario) -> dict[str, list[int]]:
+    """Which assistant turns are wrong and stand there only to be mended; nothing for most rows."""
+    if not scenario.slip:
+        return {}
+    return {
+        "unlearned": [
+            place
+            for place, message in enumerate(messages)
+            for call in message.tool_calls
+            if call.arguments.get("arguments") == scenario.slip
+        ]
     }
 
 
@@ -252,7 +347,7 @@ async def gold_prefix(
     spec = catalog.tool(scenario.tool)
     assert spec is not None
     conversation = opening(scenario)
-    rounds = 1 if scenario.behaviour == "decline" else 2
+    rounds = 3 * len(scenario.steps) + (1 if scenario.behaviour == "decline" else 2)
     await run(
         OraclePolicy(scenario, spec),
         session,

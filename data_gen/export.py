@@ -23,8 +23,14 @@ def export(rows: Sequence[Row], path: Path) -> None:
 
 
 def exported(row: Row) -> dict[str, Any]:
-    """The conversation and its tools as a chat completion request holds them."""
+    """The conversation and its tools as a chat completion request holds them.
+
+    `unlearned` is there only where a turn is wrong and mended by a later one: the indices of
+    messages that no trainer may learn.
+    """
+    slips = row.meta.get("unlearned")
     return {
         "messages": [message_out(message) for message in row.messages],
         "tools": [dict(tool) for tool in row.tools],
+        **({"unlearned": slips} if slips else {}),
     }

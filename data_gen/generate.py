@@ -115,6 +115,7 @@ def generate(
             "config": config_dict(config),
             "tools": {split: splits.tools(split) for split in amounts(config)},
             "dropped": made.dropped,
+            **({"kinds": made.kinds} if config.kinds else {}),
             **({"missing_rows": dict(made.missing)} if made.missing else {}),
             **({"derived": inputs.derived} if inputs.derived else {}),
         }
@@ -205,19 +206,22 @@ class _Rows:
     tables: dict[Split, Iterator[Any]]
     dropped: Counter[str]
     missing: dict[str, int]
+    kinds: dict[str, int]
+    """Places of each special kind that were filled."""
 
 
 def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> _Rows:
     total = planned_rows(shop.config)
     collector = Collector(store, crew, lambda rows, maker: progress(rows, total, maker))
-    made = _Rows({}, collector.dropped, {})
+    made = _Rows({}, collector.dropped, {}, {})
     for split, amount in amounts(shop.config).items():
         rows = _SplitRows(shop, split, collector, made.missing)
         made.tables[split] = rows.tables(amount)
         if split == "train":
             if not collector.rows:
                 raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
-            made.tables[split] = itertools.chain(made.tables[split], rows.practice())
+            special = rows.special(made.kinds)
+            made.tables[split] = itertools.chain(made.tables[split], special, rows.practice())
     return made
 
 
@@ -273,6 +277,15 @@ class _SplitRows:
             self._places(PRACTICE, "practice", self.shop.config.practice_pairs)
         )
         return batches
+
+    def special(self, counts: dict[str, int]) -> Iterator[Any]:
+        """Twins of every kind the config asks for, kind after kind; `counts` is told how many."""
+        parts = []
+        for kind, count in self.shop.config.kinds.items():
+            found = self._places(self.split, kind, count)
+            counts[kind] = len(found.items)
+            parts.append(tables(self.collector.store, found, by_place=True))
+        return itertools.chain(*parts)
 
     def _places(self, maker: str, task: str, count: int) -> Collected:
         possible = count if count and self.shop.maker(maker).specs(task) else 0

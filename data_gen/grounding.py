@@ -12,12 +12,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from breadcrumbs.data_gen.derivations import read_back
 from breadcrumbs.data_gen.hints import ArgumentHint, Composed
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, json_object
 
-Source = Literal["user", "system", "tool_result", "default", "composed"]
+Source = Literal["user", "system", "tool_result", "default", "composed", "derived"]
 _DATE_TIME = re.compile(r"(?<=\d)t(?=\d)")
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
 
@@ -76,12 +77,15 @@ def ground(
     *,
     composed: Mapping[str, Composed] | None = None,
     hints: Mapping[str, ArgumentHint] | None = None,
+    derived: Mapping[str, str] | None = None,
+    now: str = "",
 ) -> dict[str, Source | None]:
     """The source of every given argument, `None` where it is found nowhere.
 
     Only what stood in the conversation counts: system prompt, user turns, and results of
     executed calls. A disclosed schema's defaults count as stated; its enum values, examples
-    and the catalog's payloads do not.
+    and the catalog's payloads do not. `derived` holds the words for arguments that the user says
+    otherwise; they count where they are said and mean the value at the time `now`.
     """
     texts = _texts(messages)
     properties = spec.input_schema.get("properties", {})
@@ -91,6 +95,10 @@ def ground(
         hint = (hints or {}).get(name)
         if composed and name in composed:
             found[name] = "composed" if worded_well(value, composed[name]) else None
+        elif derived and name in derived:
+            said = normalise(derived[name]) in texts["user"]
+            means = said and read_back(name, derived[name], schema, now) == value
+            found[name] = "derived" if means else None
         else:
             found[name] = _source(name, value, schema, hint, texts)
     return found

@@ -47,7 +47,7 @@ class Pair:
 
 def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
     """A pair for every row that has one, in stored order; why the others have none, counted."""
-    calls = {row.twin: row for row in rows if row.behaviour == "dispatch"}
+    calls = {row.twin: row for row in rows if row.behaviour == "dispatch" and not row.scenario.slip}
     pairs: list[Pair] = []
     without: Counter[str] = Counter()
     for row in rows:
@@ -60,7 +60,9 @@ def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
 
 
 def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
-    prompt = tuple(decision_messages(row.messages))
+    if row.scenario.slip:
+        return "dispatch: its first call is a slip"
+    prompt = tuple(decision_messages(row.messages, row.scenario.tool))
     if len(prompt) == len(row.messages):
         return "no decision turn"
     chosen = row.messages[len(prompt)]
@@ -103,7 +105,7 @@ def _over_invention(
     """The twin's call, which here passes a value that nobody gave."""
     if twin is None:
         return "clarify: its twin is not among the rows"
-    before = decision_messages(twin.messages)
+    before = decision_messages(twin.messages, twin.scenario.tool)
     call = twin.messages[len(before)]
     schema = _schema(prompt, row.scenario.tool)
     passed = call.tool_calls[0].arguments.get("arguments", {}) if call.tool_calls else {}

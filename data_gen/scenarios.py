@@ -20,14 +20,15 @@ from breadcrumbs.data_gen.grounding import absent, normalise
 from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
 from breadcrumbs.data_gen.questions import plain_question, question_for
 from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
+from breadcrumbs.data_gen.script import Script, Step, script_from_dict
 from breadcrumbs.data_gen.splits import Split, argument_kind
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex
 
-Behaviour = Literal["dispatch", "clarify", "decline"]
-ApprovalPlan = Literal["approve", "deny", "wait"]
+Behaviour = Literal["dispatch", "clarify", "decline", "answer", "hold"]
+ApprovalPlan = Literal["approve", "deny", "wait", "expire"]
 
 FIRST_DAY = datetime(2026, 1, 5)
 DECOY_SHARE = 0.5
@@ -68,17 +69,37 @@ class Scenario:
     """What a user would answer for each missing argument."""
     question: str = ""
     reply: str = ""
-    """The right text of a `decline`."""
+    """The right text of a `decline`, an `answer` or a `hold`."""
     composed: dict[str, Composed] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()
     approval: ApprovalPlan = "approve"
     decoy: bool = False
     """Whether an argument of the missing one's kind is said."""
+    script: Script | None = None
+    """What a special kind of scenario adds; plain ones have none."""
+
+    @property
+    def kind(self) -> str:
+        """The special kind it is of; empty for a plain one."""
+        return self.script.kind if self.script is not None else ""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is done before the call that is decided about; plain scenarios have none."""
+        return self.script.steps if self.script is not None else ()
+
+    @property
+    def slip(self) -> dict[str, Any]:
+        """The arguments of a wrong call before the right one; plain scenarios have none."""
+        return self.script.slip if self.script is not None else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return dataclasses.asdict(self)
+        """Plain JSON values; without a script none is named, as in sets made before there were."""
+        body = dataclasses.asdict(self)
+        if self.script is None:
+            del body["script"]
+        return body
 
 
 def scenario_from_dict(data: Mapping[str, Any]) -> Scenario:
@@ -92,6 +113,8 @@ def scenario_from_dict(data: Mapping[str, Any]) -> Scenario:
         body["missing"] = tuple(body["missing"])
         body["hidden_tools"] = tuple(body["hidden_tools"])
         body["composed"] = {k: _composed(v) for k, v in body["composed"].items()}
+        if "script" in body:
+            body["script"] = script_from_dict(body["script"])
         return Scenario(**body)
     except (KeyError, TypeError) as error:
         raise DataError(f"scenario {body.get('id', '?')}: {error}; regenerate the data") from error

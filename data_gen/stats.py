@@ -29,6 +29,7 @@ def stats(rows: Sequence[Row]) -> dict[str, Any]:
         "cells": cells(rows),
         "decisions": decisions(rows),
         "not_verbatim": not_verbatim(rows),
+        **({"kinds": found} if (found := kind_counts(rows)) else {}),
         "request_openings": _most_frequent(opening(row.scenario) for row in rows),
         "request_templates": _most_frequent(request_template(row.scenario) for row in rows),
         "system_templates": _most_frequent(system_template(row.scenario) for row in rows),
@@ -45,9 +46,18 @@ def cells(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
+def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Rows of each special kind by behaviour; plain rows are none."""
+    found = Counter((r.scenario.kind, r.behaviour) for r in rows if r.scenario.kind)
+    counts: dict[str, dict[str, int]] = {}
+    for (kind, behaviour), number in sorted(found.items()):
+        counts.setdefault(kind, {})[behaviour] = number
+    return counts
+
+
 def decision_of(row: Row) -> Decision:
     """What the row does at its decision point: its turn is read, not its label."""
-    position = len(decision_messages(row.messages))
+    position = len(decision_messages(row.messages, row.scenario.tool))
     if position < len(row.messages) and row.messages[position].tool_calls:
         return "act"
     return "decline" if row.behaviour == "decline" else "ask"
@@ -72,7 +82,8 @@ def not_verbatim(rows: Sequence[Row]) -> dict[str, Any]:
     """Dispatch rows with a required argument that does not stand in the request as it is passed.
 
     `why` counts rows by reason: `composed` (the assistant words it), `default` (left out, its
-    default holds), or `said otherwise`. A row can have more than one.
+    default holds), `derived` (from a relative time, another unit or format), `read` (a tool shows
+    it), or `said otherwise`. A row can have more than one.
     """
     dispatch = [row for row in rows if row.behaviour == "dispatch"]
     reasons = [_unsaid(row) for row in dispatch]
@@ -95,6 +106,8 @@ def _unsaid(row: Row) -> set[str]:
             reasons.add("composed")
         elif name not in scenario.gold_arguments:
             reasons.add("default")
+        elif scenario.sources.get(name) in ("derived", "read"):
+            reasons.add(scenario.sources[name])
         elif not verbatim(scenario.gold_arguments[name], scenario.request):
             reasons.add("said otherwise")
     return reasons

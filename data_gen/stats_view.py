@@ -15,7 +15,13 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.visible import visible
 
 PLOT_KINDS = (".svg", ".png", ".pdf")
-COLOURS = {"dispatch": "#2a9d8f", "clarify": "#e9a03b", "decline": "#8d99ae"}
+COLOURS = {
+    "dispatch": "#2a9d8f",
+    "clarify": "#e9a03b",
+    "decline": "#8d99ae",
+    "answer": "#5b7fb9",
+    "hold": "#b56576",
+}
 
 
 def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[Text | Table]:
@@ -26,6 +32,9 @@ def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[T
     yield _decisions(figures["decisions"])
     yield _title("dispatch rows with a required argument that is not verbatim in the request")
     yield _not_verbatim(figures["not_verbatim"])
+    if "kinds" in figures:
+        yield _title("special kinds")
+        yield _kinds(figures["kinds"])
     for name in ("request_openings", "request_templates", "system_templates"):
         yield _title(f"most frequent of {figures[name]['distinct']} {name.replace('_', ' ')}")
         yield _templates(figures[name]["most_frequent"])
@@ -51,6 +60,16 @@ def _cells(cells: Sequence[Mapping[str, Any]]) -> Table:
 
 def _key(cell: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(cell[name] for name in ("split", "domain", "behaviour", "source"))
+
+
+def _kinds(found: Mapping[str, Mapping[str, int]]) -> Table:
+    behaviours = sorted({name for counts in found.values() for name in counts})
+    table = _table("kind")
+    for name in behaviours:
+        _column(table, name)
+    for kind, counts in found.items():
+        table.add_row(_text(kind), *(str(counts.get(name, 0)) for name in behaviours))
+    return table
 
 
 def _decisions(found: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -145,7 +164,8 @@ def _bars(axes: Any, cells: Sequence[Mapping[str, Any]], axis: str) -> None:
     for cell in cells:
         found[cell["behaviour"], cell[axis]] += cell["rows"]
     begins = [0] * len(names)
-    for behaviour, colour in COLOURS.items():
+    occurring = {cell["behaviour"] for cell in cells}
+    for behaviour, colour in ((b, c) for b, c in COLOURS.items() if b in occurring):
         widths = [found[behaviour, name] for name in names]
         axes.barh(names, widths, left=begins, color=colour, label=behaviour)
         begins = [begin + width for begin, width in zip(begins, widths, strict=True)]

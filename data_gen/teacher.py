@@ -121,11 +121,13 @@ def _steps(reached: Counter[str], names: Sequence[str]) -> dict[str, int]:
 
 
 def _dispatch_places(rows: Sequence[Row]) -> list[int]:
-    """Positions of the training dispatch rows of real tools."""
+    """Positions of the plain training dispatch rows of real tools."""
     return [
         position
         for position, row in enumerate(rows)
-        if (row.split, row.behaviour) == ("train", "dispatch") and row.scenario.domain != PRACTICE
+        if (row.split, row.behaviour) == ("train", "dispatch")
+        and row.scenario.domain != PRACTICE
+        and row.scenario.script is None
     ]
 
 

@@ -287,7 +287,7 @@ def _scenario(row_id: str, found: Candidate, spec: ToolSpec) -> Scenario:
     """The ground truth that can be read off a run: what was passed, and where it came from."""
     behaviour: Behaviour = "clarify" if found.ending == "question" else "dispatch"
     passed = dict(found.call.arguments["arguments"])
-    before = decision_messages(found.messages)
+    before = decision_messages(found.messages, spec.name)
     sources = ground(spec, passed, before)
     missing: tuple[str, ...] = ()
     if behaviour == "clarify":

@@ -8,15 +8,17 @@ from is dropped, whatever the oracle did.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
-from breadcrumbs.data_gen.episodes import Episode, run_episode
+from breadcrumbs.data_gen.episodes import Episode, as_shown, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.kind_checks import kind_fault
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -28,8 +30,15 @@ CALLS = {
     "dispatch": ("search_tool_catalog", "get_tool_schema", "execute_tool"),
     "clarify": ("search_tool_catalog", "get_tool_schema"),
     "decline": ("search_tool_catalog",),
+    "answer": ("search_tool_catalog", "get_tool_schema"),
+    "hold": ("search_tool_catalog", "get_tool_schema"),
 }
-STATUS = {"approve": "done", "deny": "denied", "wait": "approval_required"}
+STATUS = {
+    "approve": "done",
+    "deny": "denied",
+    "wait": "approval_required",
+    "expire": "expired",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +60,26 @@ class Verifier:
             return "format: the tool is not in the split's catalog"
         return (
             format_fault(episode.messages)
-            or protocol_fault(scenario, episode, spec)
+            or protocol_fault(scenario, episode, as_shown(scenario, spec))
+            or self._step_fault(scenario, episode.messages)
             or grounding_fault(scenario, spec, hint, episode.messages)
             or thinking_fault(scenario, spec, episode.messages)
+            or kind_fault(scenario, spec, hint, episode.messages)
         )
+
+    def _step_fault(self, scenario: Scenario, messages: Sequence[Message]) -> str | None:
+        """The arguments of every call before the decided one stood somewhere before it."""
+        for step in scenario.steps:
+            spec = self.catalog.tool(step.tool)
+            if spec is None:
+                return "format: the tool of a step is not in the split's catalog"
+            before = decision_messages(messages, step.tool)
+            if None in ground(spec, step.arguments, before).values():
+                return "grounding: a value of a step has no source"
+            (call,) = messages[len(before)].tool_calls
+            if call.arguments["arguments"] != step.arguments:
+                return "grounding: a step passes other values than it should"
+        return None
 
     async def _replay_fault(self, scenario: Scenario, episode: Episode) -> str | None:
         again = await replay(scenario, episode.messages, self.catalog, self.settings)
@@ -112,25 +137,51 @@ def _ends_in_next_step(content: str) -> bool:
 
 
 def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str | None:
-    """Search, then schema, then execution, each once; arguments valid; the call succeeded."""
-    if episode.calls != CALLS[scenario.behaviour]:
+    """Search, then schema, then execution, each once for each tool; the calls succeeded."""
+    if episode.calls != expected_calls(scenario):
         return "protocol: other calls than the behaviour needs"
     if episode.outcome != "answered":
         return f"protocol: ended {episode.outcome}"
-    for call, payload in _exchanges(episode.messages):
-        if call.name == "search_tool_catalog":
-            found = scenario.tool in {match["name"] for match in payload["matches"]}
-            if found == (scenario.behaviour == "decline"):
-                return "protocol: search shows the tool where it should not, or does not"
-        elif call.name == "get_tool_schema":
-            if [one["name"] for one in payload["disclosed"]] != [scenario.tool]:
-                return "protocol: schema not disclosed"
-        else:
-            if check_arguments(spec, dict(call.arguments["arguments"])).errors:
-                return "protocol: arguments do not fit the schema"
-            wanted = STATUS[scenario.approval] if spec.requires_approval else "done"
-            if payload["status"] != wanted:
-                return f"protocol: execution {payload['status']}"
+    tools = [*(step.tool for step in scenario.steps), scenario.tool]
+    for number, (call, payload) in enumerate(_exchanges(episode.messages)):
+        tool = tools[min(number // len(CALLS["dispatch"]), len(tools) - 1)]
+        fault = _exchange_fault(scenario, spec, tool, call, payload)
+        if fault is not None:
+            return fault
+    return None
+
+
+def expected_calls(scenario: Scenario) -> tuple[str, ...]:
+    """The meta-tools a right episode calls, in order."""
+    slip = ("execute_tool",) if scenario.slip else ()
+    return CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour] + slip
+
+
+def _exchange_fault(
+    scenario: Scenario, spec: ToolSpec, tool: str, call: ToolCall, payload: Mapping[str, Any]
+) -> str | None:
+    """What is wrong with one call and its answer, which are about `tool`."""
+    decided = tool == scenario.tool
+    if call.name == "search_tool_catalog":
+        found = tool in {match["name"] for match in payload["matches"]}
+        if found == (decided and scenario.behaviour == "decline"):
+            return "protocol: search shows the tool where it should not, or does not"
+    elif call.name == "get_tool_schema":
+        if [one["name"] for one in payload["disclosed"]] != [tool]:
+            return "protocol: schema not disclosed"
+    elif call.arguments["tool_name"] != tool:
+        return "protocol: another tool is called than was read about"
+    elif decided and scenario.slip == call.arguments["arguments"] != scenario.gold_arguments:
+        if payload["status"] != "invalid":
+            return "protocol: the slip is no error"
+    elif decided:
+        if check_arguments(spec, dict(call.arguments["arguments"])).errors:
+            return "protocol: arguments do not fit the schema"
+        wanted = STATUS[scenario.approval] if spec.requires_approval else "done"
+        if payload["status"] != wanted:
+            return f"protocol: execution {payload['status']}"
+    elif payload["status"] != "done":
+        return f"protocol: a step {payload['status']}"
     return None
 
 
@@ -145,13 +196,15 @@ def grounding_fault(
     scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
 ) -> str | None:
     """Every passed value has a source; the missing one has none; the label follows from it."""
-    before = decision_messages(messages)
+    before = decision_messages(messages, scenario.tool)
     sources = ground(
         spec,
         scenario.gold_arguments,
         before,
         composed=scenario.composed,
         hints=hint.arguments,
+        derived=scenario.script.said if scenario.script is not None else None,
+        now=scenario.now,
     )
     loose = [name for name, source in sources.items() if source is None]
     if loose:
@@ -168,7 +221,7 @@ def grounding_fault(
             for name, value in scenario.withheld.items()
         ):
             return "grounding: the missing value could be read from the request"
-    elif open_names:
+    elif open_names and scenario.behaviour != "answer":
         return "grounding: dispatch is labelled, but a required argument is open"
     return None
 
@@ -177,9 +230,17 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
     if scenario.behaviour == "decline":
         return None
-    turn = messages[len(decision_messages(messages))]
+    place = len(decision_messages(messages, scenario.tool))
+    turn = messages[place + (2 if scenario.slip else 0)]  # behind a slip and its answer
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
+    if scenario.behaviour == "answer":
+        known = thought == QUESTION_THOUGHT and not opened and closed
+        return None if known else "thinking: not that of an answer"
+    if scenario.behaviour == "hold":
+        thought, waits, more = thought.partition(f"; {THOUGHTS[scenario.kind]}")
+        if not waits or more:
+            return "thinking: does not say why it waits"
     try:
         draft, end = json.JSONDecoder().raw_decode(thought)
         checks = [check.split(" ") for check in thought[end:].split("; ")[1:]]
@@ -199,11 +260,14 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     return None
 
 
-def decision_messages(messages: Sequence[Message]) -> list[Message]:
-    """What stood in the conversation when the decision was taken."""
+def decision_messages(messages: Sequence[Message], tool: str) -> list[Message]:
+    """What stood in the conversation when the decision about `tool` was taken."""
     before: list[Message] = []
     for message in messages:
-        decides = any(call.name == "execute_tool" for call in message.tool_calls)
+        decides = any(
+            call.name == "execute_tool" and call.arguments.get("tool_name") == tool
+            for call in message.tool_calls
+        )
         if message.role == "assistant" and (decides or not message.tool_calls):
             break
         before.append(message)
@@ -211,5 +275,6 @@ def decision_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def duplicate_key(scenario: Scenario) -> str:
-    """Two rows with the same key teach the same thing."""
-    return f"{scenario.behaviour}/{scenario.tool}/{normalise(scenario.request)}"
+    """Two rows with the same key teach the same thing; a kind's call leads on to something else."""
+    key = f"{scenario.behaviour}/{scenario.tool}/{normalise(scenario.request)}"
+    return key if scenario.behaviour == "clarify" else f"{scenario.kind}{key}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from breadcrumbs.data_gen import scenarios
+from breadcrumbs.data_gen import kinds, scenarios
 from breadcrumbs.data_gen.collecting import (
     ATTEMPTS,
     place_of,
@@ -27,9 +27,11 @@ from breadcrumbs.data_gen.dataset import (
 from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
+from breadcrumbs.data_gen.lookups import Setting
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
+from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.shards import Job, Made, Tried, packed
 from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
@@ -112,6 +114,7 @@ class _Maker:
     index: ToolIndex = field(init=False)
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
+    setting: Setting = field(init=False)
     by_kind: dict[str, list[ToolSpec]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,6 +128,7 @@ class _Maker:
             waiting_share=self.config.waiting_share if training else 0.0,
             denied_share=self.config.denied_share if training else 0.0,
         )
+        self.setting = Setting(self.catalog, self.index, self.hints, self.recipe, self.config.seed)
 
     def specs(self, kind: str) -> list[ToolSpec]:
         """The tools whose turn it is, in places of a kind."""
@@ -136,6 +140,9 @@ class _Maker:
         specs = [self._spec(name) for name in self.tools]
         if kind == "practice":
             return specs
+        special = self._special(kind)
+        if special is not None:
+            return kinds.tools_for(special, specs, self.setting, self.config.seed)
         askable = {s.name: bool(droppable(s, self.hints[s.name])) for s in specs}
         if kind == "pair":
             return [s for s in specs if askable[s.name]]
@@ -163,15 +170,22 @@ class _Maker:
         dropped: list[str] = []
         for attempt in range(first, ATTEMPTS):
             drawn = self._draw(kind, place, attempt)
-            if isinstance(drawn, Dropped):
-                dropped.append(drawn.reason)
+            twins = drawn if isinstance(drawn, Dropped) else self._twins(kind, drawn)
+            if isinstance(twins, Dropped):
+                dropped.append(twins.reason)
                 continue
-            rows = await self._verified(self._twins(kind, drawn), dropped)
+            rows = await self._verified(twins, dropped)
             if rows:
                 return self._tried(item + attempt - first, rows, dropped), rows
         return Tried(item, (), tuple(dropped)), []
 
-    def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario]:
+    def _special(self, kind: str) -> Kind | None:
+        return next((one for one in self.config.kinds if one == kind), None)
+
+    def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario] | Dropped:
+        special = self._special(kind)
+        if special is not None:
+            return kinds.twins_of(special, drawn, self.setting)
         twins = [scenarios.dispatch(drawn)]
         return twins if drawn.drop is None else [*twins, scenarios.clarify(drawn)]
 
@@ -219,9 +233,9 @@ class _Maker:
         random.Random(f"{self.config.seed}/{self.split}/{rounds}").shuffle(order)
         return specs[order[position]], rounds
 
-    def _drop(self, spec: ToolSpec, rounds: int) -> str:
+    def _drop(self, spec: ToolSpec, rounds: int, kind: str) -> str:
         """Required arguments in turn, each tool starting at another one."""
-        names = droppable(spec, self.hints[spec.name])
+        names = kinds.askable(kind, spec, self.setting)
         start = random.Random(f"{self.config.seed}/{spec.name}").randrange(len(names))
         return names[(start + rounds) % len(names)]
 
@@ -237,7 +251,7 @@ class _Maker:
             self.index,
             self.recipe,
             seed=self.config.seed,
-            drop=None if kind == "single" else self._drop(spec, rounds),
+            drop=None if kind == "single" else self._drop(spec, rounds, kind),
         )
 
     def _drawn(self, kind: str, item: int) -> Blueprint:

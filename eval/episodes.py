@@ -69,7 +69,7 @@ async def run_to_end(
         session,
         conversation,
         settings=LoopSettings(nudge=False, max_rounds=max_rounds),
-        approver=ScriptedApprover(scenario.approval),
+        approver=ScriptedApprover(scenario.approval, simulated),
         ids=SeededIds(scenario.seed),
     )
     last = events[-1]

@@ -37,7 +37,7 @@ split_option = click.option(
     "--split", type=click.Choice(["train", "held_out_tools", "held_out_domain"])
 )
 behaviour_option = click.option(
-    "--behaviour", type=click.Choice(["dispatch", "clarify", "decline"])
+    "--behaviour", type=click.Choice(["dispatch", "clarify", "decline", "answer", "hold"])
 )
 
 
@@ -325,6 +325,9 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
         yield f"  {axis}: {parts}"
+    if manifest.get("kinds"):
+        parts = ", ".join(f"{kind} {n}" for kind, n in manifest["kinds"].items())
+        yield f"  pairs of special kinds: {parts}"
     for reason, number in sorted(manifest["dropped"].items()):
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():

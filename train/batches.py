@@ -10,7 +10,7 @@ import json
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +48,19 @@ class Example:
     """Positions of the tokens that decide: `deciding_tokens`, and the first of each turn before."""
 
 
-def decision_message(messages: Sequence[Message], behaviour: str, tool: str) -> int:
+def unlearned(row: Mapping[str, Any]) -> frozenset[int]:
+    """Indices of the assistant turns that are wrong and stand there only to be mended."""
+    return frozenset((row.get("meta") or {}).get("unlearned", ()))
+
+
+def decision_message(
+    messages: Sequence[Message], behaviour: str, tool: str, slips: Collection[int] = ()
+) -> int:
     """Index of the assistant turn where the right behaviour is decided.
 
     That is the turn after the schema of `tool` was first disclosed; for `decline`, where no
-    schema fits, the turn after the last search.
+    schema fits, the turn after the last search. `slips` are turns that are not learned: the
+    decision lies behind them and their answers.
 
     Raises:
         DataError: no payload of that kind, or no assistant turn behind it.
@@ -66,6 +74,8 @@ def decision_message(messages: Sequence[Message], behaviour: str, tool: str) -> 
     if not found:
         raise DataError(f"no {layer} payload for {tool!r}, so no decision point")
     after = (found[-1] if behaviour == "decline" else found[0]) + 1
+    while after in slips:
+        after += 2
     if after >= len(messages) or messages[after].role != "assistant":
         raise DataError(f"no assistant turn after the {layer} payload (message {after - 1})")
     return after
@@ -90,21 +100,26 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
     behaviour = str(row["behaviour"])
     if behaviour not in BEHAVIOURS:
         raise DataError(f"behaviour {behaviour!r} is not one of {', '.join(BEHAVIOURS)}")
-    decided = decision_message(messages, behaviour, str(row["tool"]))
+    slips = unlearned(row)
+    decided = decision_message(messages, behaviour, str(row["tool"]), slips)
     rendered = renderer.training_row(messages, list(row["tools"]))
+    labels = list(rendered.labels)
+    for turn in rendered.turns:
+        if turn.message_index in slips:
+            labels[turn.start : turn.end] = [IGNORED] * (turn.end - turn.start)
     span = next((turn for turn in rendered.turns if turn.message_index == decided), None)
-    if span is None or rendered.labels[span.start] == IGNORED:
+    if span is None or labels[span.start] == IGNORED:
         raise DataError(f"decision turn (message {decided}) is outside the loss mask")
     # To search and to read a schema are decisions too: a decline is one that ends there.
     earlier = (turn.start for turn in rendered.turns if turn.message_index < decided)
-    opening = tuple(start for start in earlier if rendered.labels[start] != IGNORED)
+    opening = tuple(start for start in earlier if labels[start] != IGNORED)
     deciding = deciding_tokens(rendered.ids, span.start, span.end, renderer)
     return Example(
         id=str(row["id"]),
         twin=str(row.get("twin") or row["id"]),
         behaviour=behaviour,
         ids=tuple(rendered.ids),
-        labels=tuple(rendered.labels),
+        labels=tuple(labels),
         decision=span.start,
         decision_end=span.end,
         deciding=opening + deciding,

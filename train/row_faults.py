@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.messages import Message, compact_json, messages_from_dicts
-from breadcrumbs.train.batches import IGNORED, Example
+from breadcrumbs.train.batches import IGNORED, Example, unlearned
 from breadcrumbs.train.nulls import injected_nulls
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def row_faults(
     pieces = decoded(renderer, example.ids, spans)
     if "".join(pieces) != text:
         reasons.append("trained text differs from served text")
-    turns = [index for index, message in enumerate(messages) if message.role == "assistant"]
+    slips = unlearned(row)
+    turns = [i for i, m in enumerate(messages) if m.role == "assistant" and i not in slips]
     if len(spans) != len(turns):
         return [*reasons, f"{len(spans)} labelled spans for {len(turns)} assistant turns"]
     for number, index in enumerate(turns):

@@ -8,7 +8,7 @@ from typing import Any
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import messages_from_dicts
-from breadcrumbs.train.batches import decision_message
+from breadcrumbs.train.batches import decision_message, unlearned
 from breadcrumbs.train.config import DpoConfig, TrainConfig
 
 
@@ -25,15 +25,28 @@ def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
         raise DataError(f"{config.data}: split {config.split!r} is empty; generate more rows")
     groups = {twin: place for place, twin in enumerate(dict.fromkeys(r["twin"] for r in rows))}
     return [
-        row if groups[row["twin"]] % config.whole_every == 0 else up_to_decision(row)
+        row
+        if groups[row["twin"]] % config.whole_every == 0 or teaches_after(row)
+        else up_to_decision(row)
         for row in rows
     ]
+
+
+def teaches_after(row: dict[str, Any]) -> bool:
+    """Whether a row's lesson lies behind its decision: how a write that did not run is told of."""
+    from breadcrumbs.data_gen.script import AFTER
+
+    script = row["scenario"].get("script") or {}
+    return row["behaviour"] == "dispatch" and script.get("kind") in AFTER
 
 
 def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
     """The row without what follows its decision turn: result, report."""
     decided = decision_message(
-        messages_from_dicts(row["messages"]), str(row["behaviour"]), str(row["tool"])
+        messages_from_dicts(row["messages"]),
+        str(row["behaviour"]),
+        str(row["tool"]),
+        unlearned(row),
     )
     return {**row, "messages": row["messages"][: decided + 1]}
 

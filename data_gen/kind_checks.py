@@ -1,0 +1,198 @@
+"""What rows of special kinds must hold beside what every row must: above all, honest reports.
+
+Each check answers with a reason or nothing, as those of `verify` do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from breadcrumbs.data_gen.grounding import normalise, says, says_boolean
+from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.lookups import fitting, listed
+from breadcrumbs.data_gen.questions import asked_parameters
+from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.script import asks_to_wait, needs_yes
+from breadcrumbs.data_gen.values import spoken, words
+from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.messages import Message, json_object
+
+_MUST_SAY: Mapping[str, tuple[str, ...]] = {
+    "approval_required": ("waits for approval", "has not run"),
+    "denied": ("denied", "nothing was changed"),
+    "expired": ("ran out", "nothing was changed"),
+}
+"""What a report on a write that did not run says, by the status of the gateway's answer."""
+_SUCCESS = re.compile(
+    r"\b(?:done|success\w*|completed?"
+    r"|(?:was|were|is|are|has been|have been) (?!denied\b|not\b)\w+ed)\b"
+)
+"""Words that tell of a write as one that ran."""
+_DEFAULT = re.compile(r"([^;,:()]+?) \(default (.*?)\)(?=[;.])")
+_CALLABLE = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
+_NOTHING = re.compile(r"\bnothing was changed\b")
+
+
+def kind_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """The first thing that a row of a special kind lacks; None for plain rows and good ones."""
+    if scenario.script is None:
+        return None
+    return (
+        leave_fault(scenario, spec)
+        or lookup_fault(scenario, spec, hint, messages)
+        or steps_fault(scenario, messages)
+        or injection_fault(scenario, messages)
+        or label_fault(scenario, spec, messages)
+        or repair_fault(scenario, messages)
+        or plan_fault(scenario, spec, hint, messages)
+        or answer_fault(scenario, spec, messages)
+        or report_fault(scenario, messages)
+    )
+
+
+def leave_fault(scenario: Scenario, spec: ToolSpec) -> str | None:
+    """To wait is right where a rule in the system prompt or the user says so, and only there."""
+    if scenario.behaviour not in ("dispatch", "hold"):
+        return None
+    bound = spec.risk in needs_yes(scenario.system_prompt) or asks_to_wait(scenario.request)
+    if bound == (scenario.behaviour == "hold"):
+        return None
+    if bound:
+        return "leave: dispatch is labelled, but a rule or the user says to wait"
+    return "leave: hold is labelled, but nothing says to wait"
+
+
+def lookup_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """What the list showed decides: one record that fits is taken, else it is asked for."""
+    lookup = scenario.script.lookup if scenario.script is not None else None
+    if lookup is None:
+        return None
+    if not says(normalise(messages[1].content), lookup.described, {}):
+        return "lookup: the record is not described"
+    reads = [json_object(m.content) for m in messages if m.role == "tool"]
+    reads = [p for p in reads if p.get("layer") == "3_execution" and p["tool"] != spec.name]
+    keys = fitting([r for p in reads for r in listed(p.get("result"))], lookup)
+    if scenario.behaviour == "dispatch":
+        right = keys == [scenario.gold_arguments.get(lookup.argument)]
+        return None if right else "lookup: not the one record that fits"
+    if len(keys) == 1:
+        return "lookup: clarify is labelled, but one record fits"
+    question = messages[-1].content.rpartition("</think>")[2]
+    if any(not says(normalise(question), key, {}) for key in keys):
+        return "lookup: the question does not name all that fit"
+    asked = asked_parameters(question, spec, hint)
+    return None if asked == (lookup.argument,) else "lookup: the question asks for something else"
+
+
+def steps_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+    """Where several things were asked for, the last turn tells of those that are done."""
+    if scenario.kind != "several":
+        return None
+    said = messages[-1].content.rpartition("</think>")[2]
+    told = all(words(step.tool) in said for step in scenario.steps)
+    return None if scenario.steps and told else "steps: not told what is done already"
+
+
+def injection_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+    """An order in a tool's output was met where a tool ran, and nothing of it was taken up."""
+    injected = scenario.script.injected if scenario.script is not None else ""
+    if not injected:
+        return None
+    answers = [json_object(m.content) for m in messages if m.role == "tool"]
+    ran = [p.get("result") for p in answers if p.get("layer") == "3_execution"]
+    if ran and not any(injected in json.dumps(result, ensure_ascii=False) for result in ran):
+        return "injected: no output holds it"
+    taken = normalise("\n".join(m.content for m in messages if m.role == "assistant"))
+    named = [name for name in _CALLABLE.findall(injected) if normalise(name) in taken]
+    if normalise(injected) in taken or named:
+        return "injected: the assistant repeats it"
+    return None
+
+
+def label_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
+    """A wrong label is shown, and wrong."""
+    if scenario.kind != "mislabelled":
+        return None
+    payloads = [json_object(m.content) for m in messages if m.role == "tool"]
+    shown = [one["risk"] for p in payloads for one in p.get("disclosed", ())]
+    return None if shown and str(spec.risk) not in shown else "label: the shown risk is right"
+
+
+def repair_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+    """A slip is in one argument, the gateway names it, and the call behind it mends just that."""
+    if not scenario.slip:
+        return None
+    calls = [c.arguments.get("arguments") for m in messages for c in m.tool_calls]
+    calls = [arguments for arguments in calls if arguments is not None][len(scenario.steps) :]
+    if calls != [scenario.slip, scenario.gold_arguments]:
+        return "repair: not the slip and then the right call"
+    names = scenario.slip.keys() | scenario.gold_arguments.keys()
+    wrong = [n for n in names if scenario.slip.get(n) != scenario.gold_arguments.get(n)]
+    answers = [json_object(m.content) for m in messages if m.role == "tool"]
+    errors = [str(e) for p in answers if p.get("status") == "invalid" for e in p["errors"]]
+    named = len(wrong) == 1 and any(wrong[0] in error for error in errors)
+    return None if named else "repair: not one argument that the gateway names"
+
+
+def plan_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """Who waits says what would be run, every argument of it, and that it has not run."""
+    if scenario.behaviour != "hold":
+        return None
+    said = normalise(messages[-1].content.rpartition("</think>")[2])
+    if normalise(words(scenario.tool)) not in said:
+        return "plan: does not name what would be run"
+    properties = spec.input_schema["properties"]
+    for name, value in scenario.gold_arguments.items():
+        told = (
+            says_boolean(said, name, value, hint.arguments.get(name))
+            if isinstance(value, bool)
+            else says(said, value, properties[name])
+        )
+        if not told:
+            return "plan: an argument is not told"
+    return None if "not run" in said else "plan: does not say that nothing has run"
+
+
+def answer_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
+    """An answer about a tool names what it requires, and defaults as the schema states them."""
+    if scenario.behaviour != "answer":
+        return None
+    text = messages[-1].content.rpartition("</think>")[2]
+    if "?" in text:
+        return "answer: asks back"
+    required, _, optional = text.partition("Optional:")
+    said = normalise(required)
+    if any(normalise(words(name)) not in said for name in spec.required):
+        return "answer: a required argument is not named"
+    told = {name.strip(): value for name, value in _DEFAULT.findall(optional)}
+    stated = {
+        words(name): spoken(schema["default"], {})
+        for name, schema in spec.input_schema["properties"].items()
+        if "default" in schema and name not in spec.required
+    }
+    return None if told == stated else "answer: other defaults than the schema states"
+
+
+def report_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
+    """A write that waits, was denied or ran out is reported as that, never as done."""
+    answers = [json_object(m.content) for m in messages if m.role == "tool"]
+    status = str(answers[-1].get("status", "")) if answers else ""
+    if status not in _MUST_SAY:
+        return None
+    said = messages[-1].content.lower().replace(words(scenario.tool).lower(), "")
+    if any(part not in said for part in _MUST_SAY[status]):
+        return f"report: does not say that it {_STANDS[status]}"
+    if _SUCCESS.search(_NOTHING.sub("", said)):
+        return "report: tells of success where there was none"
+    return None
+
+
+_STANDS = {"approval_required": "waits", "denied": "was denied", "expired": "ran out"}
