@@ -1,8 +1,8 @@
 """Preference pairs from verified rows: the right decision over the wrong one, in both directions.
 
 A row where dispatch is right prefers its call to a stall; a row where asking is right prefers its
-question to its twin's call, whose value stands nowhere in this conversation. One direction alone
-would teach to call always, or to ask always.
+question to its twin's call, whose value stands nowhere in this conversation, and one where holding
+is right its words to the call. One direction alone would teach to call always, or to ask always.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from breadcrumbs.messages import Message, json_object
 from breadcrumbs.openai_wire import message_out
 from breadcrumbs.radar import Radar, situation_of
 
-INVENTED = "invented_value"
-"""The wrong side of a pair whose right side asks."""
+INVENTED, HASTY = "invented_value", "called_anyway"
+"""The wrong sides of pairs whose right side asks or holds."""
 _THOUGHT_END = "</think>"
 _TRIES = 4
 """Stalls drawn until the radar sees one as a stall."""
@@ -42,7 +42,7 @@ class Pair:
     chosen: Message
     rejected: Message
     fault: str
-    """What is wrong with `rejected`: a kind of stall, or `invented_value`."""
+    """What is wrong with `rejected`: a kind of stall, `invented_value` or `called_anyway`."""
 
 
 def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
@@ -70,6 +70,8 @@ def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
         return _over_stall(row, prompt, chosen)
     if row.behaviour == "clarify":
         return _over_invention(row, prompt, chosen, calls.get(row.twin))
+    if row.behaviour == "hold":
+        return _over_haste(row, prompt, chosen, calls.get(row.twin))
     return f"{row.behaviour}: has no opposite"
 
 
@@ -117,6 +119,16 @@ def _over_invention(
     if any(says(said, passed[name], properties.get(name, {})) for name in missing):
         return "clarify: the missing value is said"
     return Pair(row, prompt, chosen, dataclasses.replace(call, synthetic=False), INVENTED)
+
+
+def _over_haste(
+    row: Row, prompt: tuple[Message, ...], chosen: Message, twin: Row | None
+) -> Pair | str:
+    """The twin's call, which here goes against what somebody said."""
+    if twin is None:
+        return "hold: its twin is not among the rows"
+    call = twin.messages[len(decision_messages(twin.messages, twin.scenario.tool))]
+    return Pair(row, prompt, chosen, call, HASTY)
 
 
 def _schema(messages: Sequence[Message], tool: str) -> Mapping[str, Any] | None:

@@ -252,14 +252,14 @@ def pairs_command(folder: Path, out: Path, split: Split | None) -> None:
     them; `fault` says what is wrong with `rejected`. Rows without an opposite are counted.
     """
     from breadcrumbs.data_gen.dataset import load_rows
-    from breadcrumbs.data_gen.pairs import INVENTED, export_pairs, pairs_of
+    from breadcrumbs.data_gen.pairs import export_pairs, pairs_of
 
     pairs, without = pairs_of(load_rows(folder, split))
     if not pairs:
         raise DataError(f"{folder}: no row gives a pair; make one with dispatch and clarify rows")
     export_pairs(pairs, _outside(out, folder))
-    asks = sum(pair.fault == INVENTED for pair in pairs)
-    click.echo(f"{len(pairs)} pairs written to {out}: {len(pairs) - asks} act, {asks} ask")
+    act = sum(pair.row.behaviour == "dispatch" for pair in pairs)
+    click.echo(f"{len(pairs)} pairs written to {out}: {act} act, {len(pairs) - act} ask or hold")
     for reason, count in without.items():
         click.echo(f"  without one, {reason}: {count}")
 

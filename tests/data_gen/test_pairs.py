@@ -12,7 +12,7 @@ from breadcrumbs.cli import main
 from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.generate import generate
-from breadcrumbs.data_gen.pairs import INVENTED, exported_pair, pairs_of
+from breadcrumbs.data_gen.pairs import HASTY, INVENTED, exported_pair, pairs_of
 from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import ChatRequest, messages_in
 from breadcrumbs.radar import Radar, situation_of
@@ -92,6 +92,19 @@ def test_a_real_stall_that_was_kept_is_the_wrong_side(rows: list[Row]) -> None:
     real = dataclasses.replace(row, meta={"said": "Shall I?", "stall": "permission_ask"})
     (pair,), _ = pairs_of([real])
     assert (pair.rejected, pair.fault) == (Message("assistant", "Shall I?"), "permission_ask")
+
+
+def test_where_somebody_says_to_wait_the_twins_call_is_the_wrong_side(tmp_path: Path) -> None:
+    config = dataclasses.replace(CONFIG, kinds={"hold": 3, "policy": 2})
+    generate(config, tmp_path / "set", lambda done, total, note="": None)
+    pairs, _ = pairs_of(load_rows(tmp_path / "set", "train"))
+    hasty = [pair for pair in pairs if pair.fault == HASTY]
+    assert {pair.row.behaviour for pair in hasty} == {"hold"}
+    assert len(hasty) == 5
+    for pair in hasty:
+        assert not pair.chosen.tool_calls
+        (call,) = pair.rejected.tool_calls
+        assert call.arguments["tool_name"] == pair.row.scenario.tool
 
 
 def test_the_command_writes_what_a_preference_trainer_reads(
