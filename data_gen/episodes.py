@@ -75,7 +75,8 @@ class OraclePolicy:
             return self._take(
                 messages, Step("", scenario.tool, scenario.slip), self.spec.input_schema
             )
-        if layer == "2_schema_disclosure" or payload.get("status") == "invalid":
+        slipped = bool(scenario.slip) and ran == len(scenario.steps) + 1
+        if layer == "2_schema_disclosure" or (slipped and payload.get("status") == "invalid"):
             return self._decide(messages)
         return Turn(done_first(scenario) + report(self.spec, scenario, payload))
 
