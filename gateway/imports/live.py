@@ -32,6 +32,8 @@ from breadcrumbs.gateway.imports.secret_scan import redact
 TIMEOUT_S = 30.0
 """For one server: start, handshake and every page of tools."""
 MAX_PAGES = 100
+MAX_TOOLS = 5_000
+"""Of one server."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """All tools of one server, as JSON; and one line of its output."""
 _MAX_REASON = 200
@@ -207,6 +209,8 @@ async def all_tools(client: Client) -> list[dict[str, Any]]:
             if size > MAX_ANSWER_BYTES:
                 raise CatalogError(f"its tools are over {MAX_ANSWER_BYTES} bytes")
             tools.append(plain)
+        if len(tools) > MAX_TOOLS:
+            raise CatalogError(f"it has more than {MAX_TOOLS} tools; let it offer fewer")
         cursor = page.next_cursor
         if cursor is None:
             return tools

@@ -11,6 +11,7 @@ from breadcrumbs.errors import CatalogError
 _INDEX = re.compile(r"[0-9]{1,9}")
 """Python refuses to read a number of thousands of digits."""
 
+
 def resolve_pointer(document: Any, pointer: Any) -> Any:
     """What a local pointer such as `#/$defs/place` points to.
 

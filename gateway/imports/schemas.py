@@ -27,6 +27,10 @@ from breadcrumbs.gateway.imports.type_words import Type, read_type
 
 MAX_DEPTH = 32
 MAX_SUBSCHEMAS = 10_000
+_FREE_SUBSCHEMAS, _SHORTEST = 1_000, len("{}")
+"""A schema that carries its own definitions may become this many subschemas, beyond those that it
+could write out itself: thousands of short tools that all grow to the bound would take hours.
+"""
 MAX_PROPERTIES = 500
 """Of one object."""
 MAX_UNEVALUATED = 4
@@ -71,7 +75,11 @@ def normalise(raw: Any, document: Any = None) -> Normalised:
         CatalogError: it breaks a bound, points outside or at itself, or is no schema of an
             object. The message is the reason alone; the caller knows which tool it is.
     """
-    walk = _Walk(raw if document is None else document)
+    if document is None:
+        own = _FREE_SUBSCHEMAS + _length(raw) // _SHORTEST
+        walk = _Walk(raw, min(MAX_SUBSCHEMAS, own))
+    else:
+        walk = _Walk(document)
     body = walk.schema({} if raw is None else raw, "", 1, ())
     shaped = _as_arguments(body, walk.notes)
     check_compiles(shaped)
@@ -83,6 +91,7 @@ class _Walk:
     """One pass over one schema: counts what it has seen, and remembers what it changed."""
 
     document: Any
+    most: int = MAX_SUBSCHEMAS
     notes: list[str] = field(default_factory=list)
     seen: int = 0
     size: int = 0
@@ -93,8 +102,8 @@ class _Walk:
     def schema(self, raw: Any, path: str, depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
         """One subschema; `inside` are the pointers that are being written out around it."""
         self.seen += 1
-        if self.seen > MAX_SUBSCHEMAS:
-            raise CatalogError(f"more than {MAX_SUBSCHEMAS} subschemas, references written out")
+        if self.seen > self.most:
+            raise CatalogError(f"more than {self.most} subschemas, references written out")
         if depth > MAX_DEPTH:
             raise CatalogError(f"nested deeper than {MAX_DEPTH} levels at {_place(path)}")
         if isinstance(raw, bool):

@@ -156,7 +156,7 @@ def test_what_was_expected_is_cut_where_it_is_long() -> None:
     schema = {"type": "object", "required": [], "properties": {"a": {"items": items}}}
     errors = check_arguments(ToolSpec("t", "", schema, Risk.READ, "d"), {"a": [1, 2]}).errors
     shown = [fault.to_dict()["expected"] for fault in errors]
-    assert shown == ["one of [\"".ljust(MAX_EXPECTED, "x") + "…"] * 2
+    assert shown == ['one of ["'.ljust(MAX_EXPECTED, "x") + "…"] * 2
 
 
 def test_a_path_is_no_longer_than_is_shown() -> None:

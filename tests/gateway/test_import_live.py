@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.types import ListToolsResult, Tool
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Risk
@@ -23,7 +24,9 @@ from breadcrumbs.gateway.imports.importing import import_sources
 from breadcrumbs.gateway.imports.live import (
     MAX_CLEANED,
     MAX_COMPLAINTS,
+    MAX_TOOLS,
     LiveServer,
+    all_tools,
     first_fault,
     last_line,
     list_tools,
@@ -125,6 +128,23 @@ async def test_fifty_megabytes_are_refused() -> None:
     server = LiveServer("huge", sys.executable, (SERVER, "huge"))
     with pytest.raises(CatalogError, match="^a line of its output is over 16777216 bytes$"):
         await list_tools(server, timeout_s=GENEROUS_S)
+
+
+async def test_a_server_with_tools_without_number_is_refused() -> None:
+    """Half a million of them fit into what a server may answer, and importing them takes minutes."""
+    with pytest.raises(CatalogError, match="more than 5000 tools"):
+        await all_tools(Offering(MAX_TOOLS + 1))  # type: ignore[arg-type]
+    assert len(await all_tools(Offering(MAX_TOOLS))) == MAX_TOOLS  # type: ignore[arg-type]
+
+
+class Offering:
+    """A client whose server has this many tools."""
+
+    def __init__(self, count: int) -> None:
+        self._tools = [Tool(name=f"t{n}", input_schema={"type": "object"}) for n in range(count)]
+
+    async def list_tools(self, cursor: str | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools)
 
 
 def test_nan_refuses_the_one_tool(tmp_path: Path) -> None:

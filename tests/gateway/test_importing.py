@@ -245,6 +245,14 @@ def test_no_text_makes_the_scans_slow(piece: str) -> None:
     )
 
 
+@pytest.mark.parametrize("char", ["\u180b", "\u3164", "\ufe0e", "\U000e0041", "\x7f"])
+def test_lint_finds_every_kind_of_character_that_nobody_sees(char: str) -> None:
+    report = import_drafts([Draft("look", f"Look.{char}", None, "tools.json", "d")])
+    assert [finding.problem for finding in lint(report)] == [
+        f"holds a character nobody sees: U+{ord(char):04X}"
+    ]
+
+
 def test_two_servers_of_one_domain_take_no_labels_from_each_other() -> None:
     """As they come from two files, or in any other way than through one list of servers."""
     label = Draft("look", "", None, "labels.yaml", "my_mail", own=Risk.READ)
