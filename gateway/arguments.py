@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 
 from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.gateway.patterns import steps
 from breadcrumbs.messages import compact_json
 
 MAX_DEPTH = 32
@@ -28,6 +29,8 @@ MAX_WORK = 8_000_000
 """Characters of arguments times characters of schema: beyond it faults are not counted."""
 MAX_CHECKS = 20_000_000
 """Values of arguments times values of schema that are matched, in at most a second or two."""
+MAX_MATCHING = 250_000_000
+"""Characters of arguments times steps of the schema's patterns: two or three seconds."""
 _BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern")
 
 
@@ -66,11 +69,20 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> CheckedArgu
     for name, schema in spec.input_schema["properties"].items():
         if "default" in schema and name not in values:
             values[name] = copy.deepcopy(schema["default"])
-    if _values(values) * _values(spec.input_schema) > MAX_CHECKS:
-        fault = FieldError("", "too many values to match against this schema", "fewer at a time")
+    fault = _costs(spec, values)
+    if fault is not None:
         return CheckedArguments({}, (fault,))
     errors = tuple(_errors(spec, values))
     return CheckedArguments({} if errors else values, errors)
+
+
+def _costs(spec: ToolSpec, values: dict[str, Any]) -> FieldError | None:
+    """Arguments that would hold up everyone for long; nothing can interrupt the validator."""
+    if _values(values) * _values(spec.input_schema) > MAX_CHECKS:
+        return FieldError("", "too many values to match against this schema", "fewer at a time")
+    if len(compact_json(values)) * steps(spec.input_schema) > MAX_MATCHING:
+        return FieldError("", "too much text to match against the patterns of this schema", "less")
+    return None
 
 
 def _errors(spec: ToolSpec, values: dict[str, Any]) -> Iterator[FieldError]:
