@@ -59,6 +59,6 @@ def test_long_texts_meet_no_slow_pattern() -> None:
 
 def test_a_default_meets_no_slow_pattern() -> None:
     """A tool may have hundreds of them, and a server thousands of tools."""
-    for pattern, kept in ((SLOW, False), ("^[01]*$", True)):
+    for pattern, kept in (("^[01]*1[01]{900}$", False), ("^[01]*1[01]{9}$", True)):
         normalised = normalise(patterned(pattern, default="1" * 1_000))
         assert ("default" in normalised.schema["properties"]["a"]) is kept
