@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 
 from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.gateway.patterns import steps
 from breadcrumbs.messages import compact_json
 
 MAX_DEPTH = 32
@@ -20,10 +21,16 @@ MAX_INTEGER = 2**53 - 1
 """Beyond it JSON numbers lose digits on their way through other systems."""
 MAX_MESSAGE = 200
 """Characters of a validator's message or a field's path: both quote what was sent."""
+MAX_EXPECTED = 1_000
+"""Characters of what a fault says was expected; the whole of it stands in the schema."""
 MAX_FAULTS = 20
 """Faults that are named; a model mends one at a time."""
 MAX_WORK = 8_000_000
 """Characters of arguments times characters of schema: beyond it faults are not counted."""
+MAX_CHECKS = 20_000_000
+"""Values of arguments times values of schema that are matched, in at most a second or two."""
+MAX_MATCHING = 250_000_000
+"""Characters of arguments times steps of the schema's patterns: two or three seconds."""
 _BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern")
 
 
@@ -40,7 +47,7 @@ class FieldError:
         shape = {
             "field": self.path[:MAX_MESSAGE],
             "problem": self.message,
-            "expected": self.expected,
+            "expected": _cut(self.expected, MAX_EXPECTED),
         }
         return {key: text for key, text in shape.items() if text or key == "field"}
 
@@ -62,19 +69,32 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> CheckedArgu
     for name, schema in spec.input_schema["properties"].items():
         if "default" in schema and name not in values:
             values[name] = copy.deepcopy(schema["default"])
+    fault = _costs(spec, values)
+    if fault is not None:
+        return CheckedArguments({}, (fault,))
     errors = tuple(_errors(spec, values))
     return CheckedArguments({} if errors else values, errors)
+
+
+def _costs(spec: ToolSpec, values: dict[str, Any]) -> FieldError | None:
+    """Arguments that would hold up everyone for long; nothing can interrupt the validator."""
+    if _values(values) * _values(spec.input_schema) > MAX_CHECKS:
+        return FieldError("", "too many values to match against this schema", "fewer at a time")
+    if len(compact_json(values)) * steps(spec.input_schema) > MAX_MATCHING:
+        return FieldError("", "too much text to match against the patterns of this schema", "less")
+    return None
 
 
 def _errors(spec: ToolSpec, values: dict[str, Any]) -> Iterator[FieldError]:
     """At most `MAX_FAULTS`, and how many more there are.
 
-    The validator lists all faults before it hands out one: as many as values times rules. Where
-    that could be millions, only the first is asked for.
+    The validator lists all faults before it hands out one: as many as values times rules, each
+    with its whole path. Where that could be gigabytes, only the first is asked for.
     """
     if spec.validator.is_valid(values):
         return
-    if len(compact_json(values)) * len(compact_json(spec.input_schema)) > MAX_WORK:
+    size = len(compact_json(values)) * len(compact_json(spec.input_schema))
+    if size > MAX_WORK or _longest_key(values) > MAX_MESSAGE:
         try:
             spec.validator.validate(values)
         except jsonschema_rs.ValidationError as error:
@@ -158,6 +178,23 @@ def _unfit(value: Any, path: str, depth: int) -> Iterator[FieldError]:
         yield FieldError(path, f"integer beyond {MAX_INTEGER}; pass it as text")
     elif value is not None and not isinstance(value, bool | int | float):
         yield FieldError(path, f"{type(value).__name__} is not a JSON value")
+
+
+def _values(value: Any) -> int:
+    """How many values there are in a plain JSON value, itself included."""
+    if isinstance(value, Mapping):
+        return 1 + sum(map(_values, value.values()))
+    return 1 + sum(map(_values, value)) if isinstance(value, list | tuple) else 1
+
+
+def _longest_key(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return max((max(len(key), _longest_key(inner)) for key, inner in value.items()), default=0)
+    return max(map(_longest_key, value), default=0) if isinstance(value, list | tuple) else 0
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def _below(path: str, step: str) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breadcrumbs.gateway.arguments import FieldError
+from breadcrumbs.gateway.arguments import MAX_FAULTS, FieldError
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import compact_json
 
@@ -177,12 +177,18 @@ def not_disclosed_payload(tool: str, *, breadcrumb: bool) -> dict[str, Any]:
 
 
 def usage_payload(name: str, errors: Sequence[FieldError], *, breadcrumb: bool) -> dict[str, Any]:
-    """A meta-tool that does not exist, or was called with wrong arguments."""
+    """A meta-tool that does not exist, or was called with wrong arguments.
+
+    A caller may make up any number of those; the first are named and the rest counted.
+    """
+    shown = list(errors[:MAX_FAULTS])
+    if len(errors) > MAX_FAULTS:
+        shown.append(FieldError("", f"and {len(errors) - MAX_FAULTS} more faults"))
     payload: dict[str, Any] = {
         "layer": "0_usage",
         "call": name,
         "status": "invalid",
-        "errors": [error.to_dict() for error in errors],
+        "errors": [error.to_dict() for error in shown],
     }
     text = (
         "Call search_tool_catalog(query='...'), get_tool_schema(tool_names=['NAME']) or"

@@ -19,7 +19,7 @@ from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
 from breadcrumbs.gateway.imports.importing import import_drafts
-from breadcrumbs.gateway.imports.live import MAX_CLEANED, LiveServer, find_tools
+from breadcrumbs.gateway.imports.live import LiveServer, cleaned, find_tools
 from breadcrumbs.gateway.imports.secret_scan import redact
 from breadcrumbs.gateway.upstream_session import Masker, Upstream, UpstreamLimits
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
@@ -188,7 +188,7 @@ def result_of(
     """
     texts = [block.text for block in answer.content if isinstance(block, TextContent)]
     if answer.is_error:
-        said = clean("\n".join(texts)[:MAX_CLEANED]) or "the tool says that it failed"
+        said = cleaned("\n".join(texts), clean) or "the tool says that it failed"
         raise ToolFailure(said if len(said) <= MAX_REASON else f"{said[:MAX_REASON]}… (cut)")
     result: dict[str, Any]
     if isinstance(answer.structured_content, dict):

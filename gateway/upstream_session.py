@@ -34,6 +34,7 @@ from breadcrumbs.gateway.execution import idempotency_key, may_begin
 from breadcrumbs.gateway.imports.bounded_http import TooLarge
 from breadcrumbs.gateway.imports.live import (
     FAULTS,
+    MAX_COMPLAINTS,
     TIMEOUT_S,
     LiveServer,
     all_tools,
@@ -54,7 +55,6 @@ TOO_LATE = "its time was over before the server could be called; nothing was run
 _BROKEN = (*FAULTS, anyio.ClosedResourceError, anyio.BrokenResourceError)
 _NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 """Errors by which a server says that it did not begin."""
-_KEPT_BYTES = 4096
 _SHORTEST_SECRET = 4
 _GOODBYE_S = 5.0
 
@@ -286,7 +286,7 @@ class _LastWords:
     def _drain(self, read: int) -> None:
         with os.fdopen(read, "rb", buffering=0) as pipe:
             while data := pipe.read(65536):
-                self._kept = (self._kept + data)[-_KEPT_BYTES:]
+                self._kept = (self._kept + data)[-MAX_COMPLAINTS:]
 
 
 def _secrets(server: LiveServer) -> Iterable[str]:

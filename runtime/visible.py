@@ -32,6 +32,20 @@ def plain(text: str) -> str:
     )
 
 
+def smuggled(text: str) -> str | None:
+    """The first character that no eye sees, if there is one.
+
+    Blanks, line ends, tabs and the mark that picks an emoji's drawing are none, nor is what this
+    Python's Unicode does not know yet.
+    """
+    return next((char for char in text if char not in "\n\t\ufe0f" and _is_smuggled(char)), None)
+
+
+def _is_smuggled(char: str) -> bool:
+    kind = unicodedata.category(char)
+    return _UNSEEN.match(char) is not None or kind in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
 def _is_hidden(char: str) -> bool:
     if char.isascii() and char.isprintable():
         return False

@@ -154,6 +154,8 @@ class _Shelf:
         self._refused: list[Refusal] = []
         self._duplicates: list[Duplicate] = []
         self._secrets: list[SecretFound] = []
+        self._servers: dict[str, str] = {}
+        """Domain to the one server that has it: labels go by domain."""
 
     def take(self, draft: Draft | Refusal) -> None:
         """Check one tool and find its place."""
@@ -161,6 +163,7 @@ class _Shelf:
             self._refused.append(draft)
             return
         try:
+            self._check_domain(draft)
             tool, found = check_draft(draft)
         except CatalogError as error:
             self._refuse(draft.shown_name, draft.source, str(error))
@@ -181,6 +184,21 @@ class _Shelf:
             tuple(self._duplicates),
             tuple(self._secrets),
         )
+
+    def _check_domain(self, draft: Draft) -> None:
+        """What was said of one server's tools must not hold for another's, of another file maybe.
+
+        Raises:
+            CatalogError: another server has this domain.
+        """
+        if draft.upstream is None:
+            return
+        first = self._servers.setdefault(draft.domain, draft.upstream)
+        if first != draft.upstream:
+            raise CatalogError(
+                f"its name and that of server {first!r} both become the domain {draft.domain!r};"
+                " rename one of them"
+            )
 
     def _place(self, tool: ImportedTool) -> None:
         alike = self._names.setdefault(tool.meaning, [])

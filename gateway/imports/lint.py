@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.gateway.imports.importing import Import, ImportedTool
+from breadcrumbs.visible import smuggled
 
 LONG_DESCRIPTION = 2_000
 """Characters; what is longer crowds the prompt of every search hit."""
@@ -22,9 +23,6 @@ _INSTRUCTIONS = re.compile(
     r"|you (?:must|should) (?:always|first|never|now)|before (?:using|calling) (?:any|other|this)"
     r"|always (?:call|use|run) this|\bnext_step\b|\bapproval_id\b|user (?:has )?approved",
     re.IGNORECASE,
-)
-_HIDDEN = re.compile(
-    "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\U000e0000-\U000e01ef\x00-\x08\x0b-\x1f]"
 )
 
 
@@ -92,6 +90,6 @@ def _text_findings(tool: str, text: str, where: str) -> Iterator[Finding]:
     told = _INSTRUCTIONS.search(text)
     if told:
         yield Finding(tool, f"reads like an instruction to the model: {told[0]!r}", where)
-    hidden = _HIDDEN.search(text)
-    if hidden:
-        yield Finding(tool, f"holds a character nobody sees: U+{ord(hidden[0]):04X}", where)
+    hidden = smuggled(text)
+    if hidden is not None:
+        yield Finding(tool, f"holds a character nobody sees: U+{ord(hidden):04X}", where)

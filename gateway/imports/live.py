@@ -32,11 +32,17 @@ from breadcrumbs.gateway.imports.secret_scan import redact
 TIMEOUT_S = 30.0
 """For one server: start, handshake and every page of tools."""
 MAX_PAGES = 100
+MAX_TOOLS = 5_000
+"""Of one server."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """All tools of one server, as JSON; and one line of its output."""
 _MAX_REASON = 200
 MAX_CLEANED = 64 * 1024
 """Characters of an error that are searched for credentials; what follows is never shown."""
+_MARGIN = 2_048
+"""Characters beside a cut that may be part of a credential, which no form fits then."""
+MAX_COMPLAINTS = 4096
+"""The end of what a server said on its error stream, in bytes or characters."""
 FAULTS = (MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError, ExceptionGroup)
 
 
@@ -203,6 +209,8 @@ async def all_tools(client: Client) -> list[dict[str, Any]]:
             if size > MAX_ANSWER_BYTES:
                 raise CatalogError(f"its tools are over {MAX_ANSWER_BYTES} bytes")
             tools.append(plain)
+        if len(tools) > MAX_TOOLS:
+            raise CatalogError(f"it has more than {MAX_TOOLS} tools; let it offer fewer")
         cursor = page.next_cursor
         if cursor is None:
             return tools
@@ -241,22 +249,36 @@ def first_fault(error: BaseException, clean: Callable[[str], str] = redact) -> s
     """The reason in an error of `FAULTS`, on one short line, `clean` of credentials."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = " ".join(str(error)[:MAX_CLEANED].split())
+    text = " ".join(cleaned(str(error), clean).split())
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in fault["loc"])
-        text = f"its answer breaks the protocol at {place}: {fault['msg']}"
+        text = clean(f"its answer breaks the protocol at {place}: {fault['msg']}")
     elif not isinstance(error, CatalogError | TooLarge | MCPError | OSError) or not text:
         text = f"{type(error).__name__}: {text}"
-    return clean(text)[:_MAX_REASON]
+    return text[:_MAX_REASON]
+
+
+def cleaned(text: str, clean: Callable[[str], str]) -> str:
+    """A text `clean` of credentials; of a long one the beginning, and nothing near the cut."""
+    begin = clean(text[:MAX_CLEANED])
+    return begin if len(text) <= MAX_CLEANED else begin[:-_MARGIN]
 
 
 def last_line(complaints: str, clean: Callable[[str], str] = redact) -> str:
-    """The last thing a server said on its error stream, which is often why it died."""
+    """The last thing a server said on its error stream, which is often why it died.
+
+    `complaints` are at most the last `MAX_COMPLAINTS` of it.
+    """
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
-    return f" (it said: {clean(lines[-1])[:_MAX_REASON]})" if lines else ""
+    if not lines:
+        return ""
+    said = clean(lines[-1])
+    if len(lines) == 1 and len(complaints.encode(errors="replace")) >= MAX_COMPLAINTS:
+        said = f"… {said[_MARGIN:]}"  # it may begin within a credential
+    return f" (it said: {said[:_MAX_REASON]})"
 
 
 def _said(complaints: IO[str]) -> str:
     complaints.seek(0)
-    return last_line(complaints.read()[-4096:])
+    return last_line(complaints.read()[-MAX_COMPLAINTS:])

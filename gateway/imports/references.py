@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import unquote
 
 from breadcrumbs.errors import CatalogError
+
+_INDEX = re.compile(r"[0-9]{1,9}")
+"""Python refuses to read a number of thousands of digits."""
 
 
 def resolve_pointer(document: Any, pointer: Any) -> Any:
@@ -26,7 +30,7 @@ def resolve_pointer(document: Any, pointer: Any) -> Any:
         name = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and name in found:
             found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+        elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
             found = found[int(name)]
         else:
             raise CatalogError(f"$ref {shown} points to nothing")

@@ -10,6 +10,7 @@ import rfc8785
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import compile_schema
+from breadcrumbs.gateway.patterns import steps
 from breadcrumbs.messages import compact_json
 
 MAX_BYTES = 256 * 1024
@@ -20,6 +21,8 @@ MAX_PATTERN_BYTES = 1024 * 1024
 """A regular expression, compiled."""
 MAX_DEFAULT = 2_000
 """Characters of a default's JSON; longer ones are left out."""
+_MAX_MATCHING = 200_000
+"""Characters of a default times steps of its patterns: milliseconds, and there may be thousands."""
 
 
 def check_values(schema: Mapping[str, Any], place: str) -> None:
@@ -94,7 +97,8 @@ def _lies(schema: Mapping[str, Any]) -> bool:
     if "default" not in schema:
         return False
     default = schema["default"]
-    if len(compact_json(default)) > MAX_DEFAULT:
+    length = len(compact_json(default))
+    if length > MAX_DEFAULT or length * steps(schema) > _MAX_MATCHING:
         return True
     whole = {"type": "object", "properties": {"value": schema}}
     return not compile_schema(whole).is_valid({"value": default})

@@ -7,6 +7,7 @@ twice changes nothing. Nothing is fetched.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from breadcrumbs.gateway.arguments import MAX_INTEGER
 from breadcrumbs.gateway.imports.older_schemas import implied_type, modernise
 from breadcrumbs.gateway.imports.references import resolve_pointer
 from breadcrumbs.gateway.imports.schema_checks import (
+    MAX_BYTES,
     check_compiles,
     check_values,
     without_lying_defaults,
@@ -25,8 +27,16 @@ from breadcrumbs.gateway.imports.type_words import Type, read_type
 
 MAX_DEPTH = 32
 MAX_SUBSCHEMAS = 10_000
+_FREE_SUBSCHEMAS, _SHORTEST = 1_000, len("{}")
+"""A schema that carries its own definitions may become this many subschemas, beyond those that it
+could write out itself: thousands of short tools that all grow to the bound would take hours.
+"""
 MAX_PROPERTIES = 500
 """Of one object."""
+MAX_UNEVALUATED = 4
+"""`unevaluated…` inside one another: the validator's work doubles with each."""
+_MAX_PATH = 128
+"""Characters of a path that are kept: every subschema has one."""
 
 _ARGUMENT_NAME = re.compile(r"[\w$@.\[\]:/-]{1,128}")
 """Names of arguments enter the breadcrumb: no quotes, spaces, braces or line ends."""
@@ -43,6 +53,7 @@ _AS_IS = _ANNOTATIONS | frozenset(
     " maxLength maxProperties minContains minItems minLength minProperties multipleOf pattern"
     " required uniqueItems".split()
 )
+_WEIGHED = _AS_IS | {"type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,11 @@ def normalise(raw: Any, document: Any = None) -> Normalised:
         CatalogError: it breaks a bound, points outside or at itself, or is no schema of an
             object. The message is the reason alone; the caller knows which tool it is.
     """
-    walk = _Walk(raw if document is None else document)
+    if document is None:
+        own = _FREE_SUBSCHEMAS + _length(raw) // _SHORTEST
+        walk = _Walk(raw, min(MAX_SUBSCHEMAS, own))
+    else:
+        walk = _Walk(document)
     body = walk.schema({} if raw is None else raw, "", 1, ())
     shaped = _as_arguments(body, walk.notes)
     check_compiles(shaped)
@@ -76,14 +91,19 @@ class _Walk:
     """One pass over one schema: counts what it has seen, and remembers what it changed."""
 
     document: Any
+    most: int = MAX_SUBSCHEMAS
     notes: list[str] = field(default_factory=list)
     seen: int = 0
+    size: int = 0
+    """Characters of what is kept, references written out."""
+    unevaluated: int = 0
+    """How many of the subschemas around this one have an `unevaluated…`."""
 
     def schema(self, raw: Any, path: str, depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
         """One subschema; `inside` are the pointers that are being written out around it."""
         self.seen += 1
-        if self.seen > MAX_SUBSCHEMAS:
-            raise CatalogError(f"more than {MAX_SUBSCHEMAS} subschemas, references written out")
+        if self.seen > self.most:
+            raise CatalogError(f"more than {self.most} subschemas, references written out")
         if depth > MAX_DEPTH:
             raise CatalogError(f"nested deeper than {MAX_DEPTH} levels at {_place(path)}")
         if isinstance(raw, bool):
@@ -95,6 +115,7 @@ class _Walk:
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in raw:
                 raise CatalogError(f"{keyword} at {_place(path)} cannot be written out")
+        self._weigh(len(raw))
         node = modernise(raw)
         if "$ref" in node:
             return self._reference(node, path, depth, inside)
@@ -105,6 +126,7 @@ class _Walk:
     ) -> dict[str, Any]:
         pointer = node.pop("$ref")
         target = resolve_pointer(self.document, pointer)
+        self._weigh(len(pointer))
         if pointer in inside:
             raise CatalogError(f"the schema holds itself: $ref {pointer[:80]!r}; limit its depth")
         found = self.schema(target, path, depth + 1, (*inside, pointer))
@@ -117,6 +139,8 @@ class _Walk:
         self, node: dict[str, Any], path: str, depth: int, inside: tuple[str, ...]
     ) -> dict[str, Any]:
         shaped: dict[str, Any] = {}
+        self._weigh(sum(_length(value) for key, value in node.items() if key in _WEIGHED))
+        self._nest(node, path)
         kind = read_type(node["type"]) if "type" in node else Type()
         if kind.items is not None:
             node.setdefault("items", kind.items)
@@ -124,7 +148,7 @@ class _Walk:
         if names:
             shaped["type"] = names[0] if len(names) == 1 else list(names)
         for key, value in node.items():
-            place = f"{path}/{key}"
+            place = _below(path, key)
             if key in _AS_IS:
                 shaped[key] = value
             elif key in _BOUNDS:
@@ -134,11 +158,12 @@ class _Walk:
                 shaped[key] = value if plain else self.schema(value, place, depth + 1, inside)
             elif key in _SCHEMA_LIST:
                 shaped[key] = [
-                    self.schema(inner, f"{place}/{index}", depth + 1, inside)
+                    self.schema(inner, _below(place, str(index)), depth + 1, inside)
                     for index, inner in enumerate(_listed(value, place))
                 ]
             elif key in _SCHEMA_MAP:
                 shaped[key] = self._members(value, place, depth, inside)
+        self.unevaluated -= _unevaluated(node)
         self._require(shaped, node, path)
         check_values(shaped, _place(path))
         return shaped
@@ -150,10 +175,25 @@ class _Walk:
             raise CatalogError(f"{_place(place)} is {type(value).__name__}, not a map of schemas")
         if len(value) > MAX_PROPERTIES:
             raise CatalogError(f"{len(value)} entries in {_place(place)}; at most {MAX_PROPERTIES}")
+        self._weigh(sum(map(len, value)))
         return {
-            name: self.schema(inner, f"{place}/{name}", depth + 1, inside)
+            name: self.schema(inner, _below(place, name), depth + 1, inside)
             for name, inner in value.items()
         }
+
+    def _weigh(self, characters: int) -> None:
+        """Stops before references to a few large parts are written out into gigabytes."""
+        self.size += characters
+        if self.size > MAX_BYTES:
+            raise CatalogError(f"over {MAX_BYTES} bytes, references written out; make it shorter")
+
+    def _nest(self, node: Mapping[str, Any], path: str) -> None:
+        self.unevaluated += _unevaluated(node)
+        if self.unevaluated > MAX_UNEVALUATED:
+            raise CatalogError(
+                f"more than {MAX_UNEVALUATED} unevaluatedProperties or unevaluatedItems inside one"
+                f" another at {_place(path)}"
+            )
 
     def _bound(self, shaped: dict[str, Any], key: str, value: Any) -> None:
         """Whole numbers end at 2^53 here anyway, so a bound beyond it says nothing."""
@@ -174,6 +214,15 @@ class _Walk:
         names = [name for name in dict.fromkeys([*listed, *own]) if not _is_optional(members, name)]
         if names:
             shaped["required"] = names
+
+
+def _unevaluated(node: Mapping[str, Any]) -> int:
+    return sum(key in node for key in ("unevaluatedItems", "unevaluatedProperties"))
+
+
+def _length(value: Any) -> int:
+    """Characters of a plain value's JSON."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def _is_optional(members: Mapping[str, Any], name: str) -> bool:
@@ -233,6 +282,10 @@ def _listed(value: Any, place: str) -> list[Any]:
     if not isinstance(value, list):
         raise CatalogError(f"{_place(place)} is {type(value).__name__}, not a list of schemas")
     return value
+
+
+def _below(path: str, step: str) -> str:
+    return f"{path}/{step}"[:_MAX_PATH]
 
 
 def _place(path: str) -> str:

@@ -18,7 +18,9 @@ _MIN_BITS = 3.0
 """Entropy a character, below which a text is a placeholder rather than a secret."""
 _SHOWN = 4
 _FIXED_FORMS = {
-    "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*-----END [A-Z ]*PRIVATE KEY-----)?",
+    "private key": (  # one without an end goes on to the end of the text
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))?"
+    ),
     "AWS access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
     "GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
     "GitLab token": r"\bglpat-[A-Za-z0-9_-]{20,}",

@@ -533,6 +533,13 @@ def test_g32_texts_that_pass_for_others_are_noted(
     assert list(lookalike_notes(arguments)) == notes
 
 
+def test_the_notes_of_a_card_stay_readable_and_small() -> None:
+    """With whole places, 18 000 such texts under a name of 100 000 letters are 1.8 GB of notes."""
+    notes = lookalike_notes({"k" * 100_000: ["e\u0301"] * 18_000})
+    assert (len(notes), notes[-1]) == (21, "17980 more texts can pass for others")
+    assert max(map(len, notes)) < 400
+
+
 async def test_g17_defaults_are_filled_in_before_the_hash(at: Desk) -> None:
     session, approval = await at.held()
     spelled = {"priority": "normal", "title": "Loud fan"}

@@ -15,12 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.types import ListToolsResult, Tool
 
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Risk
 from breadcrumbs.gateway.imports.drafts import Refusal
 from breadcrumbs.gateway.imports.importing import import_sources
-from breadcrumbs.gateway.imports.live import LiveServer, list_tools, parse_servers
+from breadcrumbs.gateway.imports.live import (
+    MAX_CLEANED,
+    MAX_COMPLAINTS,
+    MAX_TOOLS,
+    LiveServer,
+    all_tools,
+    first_fault,
+    last_line,
+    list_tools,
+    parse_servers,
+)
+from breadcrumbs.gateway.imports.secret_scan import REMOVED
 from breadcrumbs.gateway.imports.sources import load_servers
 
 SERVER = str(Path(__file__).with_name("upstream_server.py"))
@@ -116,6 +128,23 @@ async def test_fifty_megabytes_are_refused() -> None:
     server = LiveServer("huge", sys.executable, (SERVER, "huge"))
     with pytest.raises(CatalogError, match="^a line of its output is over 16777216 bytes$"):
         await list_tools(server, timeout_s=GENEROUS_S)
+
+
+async def test_a_server_with_tools_without_number_is_refused() -> None:
+    """Half a million of them fit into what a server may answer, and importing them takes minutes."""
+    with pytest.raises(CatalogError, match="more than 5000 tools"):
+        await all_tools(Offering(MAX_TOOLS + 1))  # type: ignore[arg-type]
+    assert len(await all_tools(Offering(MAX_TOOLS))) == MAX_TOOLS  # type: ignore[arg-type]
+
+
+class Offering:
+    """A client whose server has this many tools."""
+
+    def __init__(self, count: int) -> None:
+        self._tools = [Tool(name=f"t{n}", input_schema={"type": "object"}) for n in range(count)]
+
+    async def list_tools(self, cursor: str | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools)
 
 
 def test_nan_refuses_the_one_tool(tmp_path: Path) -> None:
@@ -225,6 +254,19 @@ def test_two_servers_never_share_a_domain_and_so_labels(tmp_path: Path, one: str
     first, second = parse_servers({"mcpServers": {one: {"disabled": True}, two: entries[two]}}, "x")
     assert isinstance(first, Refusal)
     assert isinstance(second, LiveServer)
+
+
+SECRET = "sk-abcdefghij00000001KLMNopqr"
+
+
+@pytest.mark.parametrize("shown", range(3, len(SECRET)))
+def test_no_part_of_a_secret_at_a_cut_is_shown(shown: int) -> None:
+    """Blanks vanish from a reason, so what stands before the cut can become its beginning."""
+    padding = " " * (MAX_CLEANED - shown)
+    assert "sk-" not in first_fault(OSError(f"{padding}{SECRET} was refused"))
+    assert SECRET[shown:] not in last_line(f"{SECRET[shown:]} {'x ' * 2048}"[:MAX_COMPLAINTS])
+    assert first_fault(OSError(f"{SECRET} was refused")) == f"{REMOVED} was refused"
+    assert last_line(f"a line\n{SECRET} was refused") == f" (it said: {REMOVED} was refused)"
 
 
 def test_keys_for_desktop_clients_are_passed_over() -> None:

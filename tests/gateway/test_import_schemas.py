@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Risk, ToolSpec, compile_schema, load_catalog
 from breadcrumbs.gateway.imports.schema_checks import MAX_BYTES
-from breadcrumbs.gateway.imports.schemas import MAX_DEPTH, MAX_PROPERTIES, normalise
+from breadcrumbs.gateway.imports.schemas import (
+    MAX_DEPTH,
+    MAX_PROPERTIES,
+    MAX_UNEVALUATED,
+    _Walk,
+    normalise,
+)
 from breadcrumbs.gateway.imports.writing import write_catalog
 
 
@@ -197,6 +203,14 @@ def doubling(levels: int) -> dict[str, Any]:
     return {"properties": {"x": {"$ref": f"#/$defs/d{levels}"}}, "$defs": definitions}
 
 
+def unevaluated(levels: int) -> dict[str, Any]:
+    """To ask at 30 levels whether `{}` fits takes minutes: each asks the one below it twice."""
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"allOf": [schema], "unevaluatedProperties": False}
+    return {"properties": {"x": schema, "y": schema}}
+
+
 TREE = {
     "properties": {"tree": {"$ref": "#/$defs/node"}},
     "$defs": {
@@ -223,9 +237,15 @@ TREE = {
         ({"properties": {"x": {"$ref": "#place"}}}, "names an anchor"),
         ({"properties": {"x": {"$ref": "#/$defs/gone"}}}, "points to nothing"),
         ({"properties": {"x": {"$ref": 3}}}, "is not text"),
+        (
+            {"properties": {"x": {"$ref": "#/anyOf/" + "9" * 5000}}, "anyOf": [{}]},
+            "points to nothing",
+        ),
+        (unevaluated(MAX_UNEVALUATED + 1), f"more than {MAX_UNEVALUATED} unevaluated"),
         ({"properties": {"x": {"$dynamicRef": "#node"}}}, "cannot be written out"),
         (nested(MAX_DEPTH), f"deeper than {MAX_DEPTH}"),
-        (doubling(14), "more than 10000 subschemas"),
+        (doubling(14), "more than 1[0-9]{3} subschemas"),
+        ({"anyOf": [{"type": "string"}] * 10_000}, "more than 10000 subschemas"),
         (
             {"properties": {f"p{n}": {} for n in range(MAX_PROPERTIES + 1)}},
             f"at most {MAX_PROPERTIES}",
@@ -273,12 +293,48 @@ def test_the_bounds_let_through_what_lies_just_inside() -> None:
     """The negative control: what is refused above is refused for its size, not for its form."""
     assert normalise(nested(MAX_DEPTH - 1))
     assert normalise(doubling(8))
+    assert normalise({"anyOf": [{"type": "string"}] * 9_000})
+    assert normalise({"$ref": "#/x"}, {"x": doubling(9), "$defs": doubling(9)["$defs"]})
+    assert normalise(unevaluated(MAX_UNEVALUATED))
     assert normalise({"properties": {f"p{n}": {} for n in range(MAX_PROPERTIES)}})
     assert argument({"pattern": "^(a+)+$"})
     assert argument({"maximum": 2**53 - 1}) == {"maximum": 2**53 - 1}
     # All of these are schemas to a validator that does not ask what they cost.
     for raw in (TREE, {"pattern": r"(?=a)b"}, {"enum": []}, {"const": 2**53}):
         jsonschema_rs.Draft202012Validator(raw)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"enum": ["y" * 600_000]},
+        {"properties": {"y" * 600_000: {}}},
+        {"type": ["string"] * 100_000},
+        {f"x{number}": 0 for number in range(300_000)},  # unknown words, passed over one by one
+    ],
+    ids=["value", "name", "types", "unknown"],
+)
+def test_large_parts_named_often_are_never_written_out(part: dict[str, Any]) -> None:
+    """Written out they are gigabytes; the walk ends at the first that is too large."""
+    everywhere = {"allOf": [{"$ref": "#/$defs/part"}] * 9_000}
+    with pytest.raises(CatalogError, match="over 262144 bytes"):
+        normalise({"properties": {"x": everywhere}, "$defs": {"part": part}})
+
+
+def test_a_long_name_is_not_in_every_path_below_it() -> None:
+    """Whole paths of 9 000 subschemas under it would be 2 GB of copying; none is kept whole."""
+    walk = _Walk({})
+    paths: list[str] = []
+    kept = walk.schema
+
+    def seen(raw: Any, path: str, depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
+        paths.append(path)
+        return kept(raw, path, depth, inside)
+
+    walk.schema = seen  # type: ignore[method-assign]
+    walk.schema({"properties": {"y" * 200_000: {"allOf": [{}] * 9}}}, "", 1, ())
+    assert len(paths) == 11
+    assert max(map(len, paths)) <= 128
 
 
 def test_defaults_that_break_their_own_schema_are_left_out_and_noted() -> None:

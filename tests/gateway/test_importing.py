@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from importlib import resources
 from pathlib import Path
@@ -242,6 +243,37 @@ def test_no_text_makes_the_scans_slow(piece: str) -> None:
         len(lint(import_drafts([draft(schema={"properties": {"to": {"title": text[:200_000]}}})])))
         <= 1
     )
+
+
+@pytest.mark.parametrize("char", ["\u180b", "\u3164", "\ufe0e", "\U000e0041", "\x7f"])
+def test_lint_finds_every_kind_of_character_that_nobody_sees(char: str) -> None:
+    report = import_drafts([Draft("look", f"Look.{char}", None, "tools.json", "d")])
+    assert [finding.problem for finding in lint(report)] == [
+        f"holds a character nobody sees: U+{ord(char):04X}"
+    ]
+
+
+def test_two_servers_of_one_domain_take_no_labels_from_each_other() -> None:
+    """As they come from two files, or in any other way than through one list of servers."""
+    label = Draft("look", "", None, "labels.yaml", "my_mail", own=Risk.READ)
+    one, two = (
+        Draft("look", "", None, f"server {name!r}", "my_mail", upstream=name)
+        for name in ("my-mail", "my.mail")
+    )
+    report = import_drafts([label, one, two])
+    assert [(tool.upstream, tool.spec.risk) for tool in report.tools] == [("my-mail", Risk.READ)]
+    assert [refusal.reason for refusal in report.refused] == [
+        "server 'my.mail': its name and that of server 'my-mail' both become the domain 'my_mail';"
+        " rename one of them"
+    ]
+    apart = dataclasses.replace(two, domain="other_mail")
+    assert len(import_drafts([label, one, apart]).tools) == 2
+
+
+def test_a_private_key_without_its_end_goes_to_the_end_of_the_text() -> None:
+    assert redact("key: -----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg") == f"key: {REMOVED}"
+    whole = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
+    assert redact(f"{whole} and {whole}.") == f"{REMOVED} and {REMOVED}."
 
 
 def test_very_many_secrets_are_cut_in_one_pass() -> None:

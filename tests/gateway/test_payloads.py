@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from breadcrumbs.gateway import payloads
 from breadcrumbs.gateway.approvals import ApprovalJournal
+from breadcrumbs.gateway.arguments import MAX_FAULTS, FieldError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import Gateway, GatewaySettings, simulated_gateway
 from breadcrumbs.gateway.identity import SeededIds, SimulatedClock
@@ -117,6 +118,14 @@ def test_layer_2_keeps_its_order_and_names_the_first_default(desk: Catalog) -> N
         " fields (e.g. priority 'normal'). Ask for no confirmation, only for a required value found"
         " nowhere."
     )
+
+
+def test_made_up_arguments_of_a_meta_tool_are_named_up_to_a_bound() -> None:
+    """Each one named, a request of some megabytes would get an answer of many more."""
+    faults = [FieldError(f"made_up_{number}", "no such argument") for number in range(100_000)]
+    errors = payloads.usage_payload("execute_tool", faults, breadcrumb=True)["errors"]
+    assert len(errors) == MAX_FAULTS + 1
+    assert errors[-1]["problem"] == f"and {100_000 - MAX_FAULTS} more faults"
 
 
 def test_no_example_where_no_default_is(desk: Catalog) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadcrumbs.visible import plain, visible
+from breadcrumbs.visible import plain, smuggled, visible
 
 
 @given(st.text())
@@ -28,11 +28,17 @@ def test_plain_text_is_left_alone(text: str) -> None:
 )
 def test_what_no_eye_sees_is_written_out(char: str) -> None:
     assert visible(f"ad{char}min") != f"ad{char}min"
+    assert smuggled(f"ad{char}min") == (None if char == "\ufe0f" else char)
 
 
 @pytest.mark.parametrize("text", ["naïve café", "почта", "日本語", "مرحبا", "नमस्ते", "a\u0301"])
 def test_letters_and_their_marks_are_left_alone(text: str) -> None:
     assert visible(text) == text
+    assert smuggled(text) is None
+
+
+def test_blanks_line_ends_and_emoji_are_not_smuggled() -> None:
+    assert smuggled("a\n\tb\u00a0c \u26a0\ufe0f\U0001fae8") is None
 
 
 def test_model_text_keeps_its_lines_and_spaces() -> None:
