@@ -119,7 +119,8 @@ _STAGES = ("search", "schema")
 
 def _tool(found: Mapping[str, Any]) -> _Tool:
     hints = found.get("annotations") or {}
-    return _Tool(found["name"], found.get("inputSchema") or {}, hints.get("readOnlyHint") is False)
+    may_write = hints.get("readOnlyHint") is False or hints.get("destructiveHint") is True
+    return _Tool(found["name"], found.get("inputSchema") or {}, may_write)
 
 
 async def _discover(

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from breadcrumbs.errors import DataError
-from breadcrumbs.gateway.approvals import ApprovalJournal
+from breadcrumbs.gateway.approvals import ApprovalCard, ApprovalJournal
 from breadcrumbs.gateway.catalog import ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -46,6 +46,11 @@ class ApprovedWrites:
         self._execute = execute
         self._running: dict[asyncio.Task[None], str] = {}
 
+    def tool_of(self, card: ApprovalCard) -> ToolSpec | None:
+        """The tool as it was approved, if this process has it: another on the journal may."""
+        spec = self._find(card.tool)
+        return spec if spec is not None and spec.content_hash == card.tool_version else None
+
     async def run(self, approval_id: str) -> None:
         """Run an approved row, if it still can be; a caller that goes away does not stop it.
 
@@ -63,9 +68,8 @@ class ApprovedWrites:
         while True:
             try:
                 for card in self._journal.approved():
-                    spec = self._find(card.tool)
-                    # Another gateway on this journal may have the tool as it was approved.
-                    if spec is None or spec.content_hash != card.tool_version:
+                    spec = self.tool_of(card)
+                    if spec is None:
                         continue
                     lane = (card.principal, spec.upstream)
                     is_full = list(lanes.values()).count(lane) >= MAX_AT_ONCE
@@ -103,8 +107,8 @@ class ApprovedWrites:
         card = self._journal.get(approval_id)
         if card is None or card.state != "approved":
             return
-        spec = self._find(card.tool)
-        if spec is None or spec.content_hash != card.tool_version:
+        spec = self.tool_of(card)
+        if spec is None:
             self._journal.void(approval_id, TOOL_CHANGED)
             return
         claimed = self._journal.claim(approval_id, spec.content_hash)

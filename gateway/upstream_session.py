@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 import anyio
+import httpx2
 from mcp import Client, MCPError
 from mcp.types import (
     INVALID_PARAMS,
@@ -42,7 +45,7 @@ from breadcrumbs.gateway.imports.live import (
     first_fault,
     last_line,
 )
-from breadcrumbs.gateway.imports.secret_scan import REMOVED, redact
+from breadcrumbs.gateway.imports.secret_scan import REMOVED, is_random, redact
 from breadcrumbs.gateway.worlds import OutcomeUnknown, ToolFailure
 
 logger = logging.getLogger(__name__)
@@ -57,6 +60,11 @@ _NOT_RUN = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 """Errors by which a server says that it did not begin."""
 _SHORTEST_SECRET = 4
 _GOODBYE_S = 5.0
+_NAMES = r"(?:token|key|secret|passw|auth|credential)"
+_TELLING_NAME = re.compile(_NAMES, re.IGNORECASE)
+_TELLING = re.compile(rf"{_NAMES}[\w-]*[\"']?\s*[=:]\s*[\"']?(\S[^\"']*)", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\"']+", re.IGNORECASE)
+_TOKEN = re.compile(r"[A-Za-z0-9_.~+=-]{16,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,10 @@ class UpstreamLimits:
 
 
 class Masker:
-    """Cuts out of a text what a servers file holds in confidence: env, headers, parts of a URL."""
+    """Cuts out of a text what a servers file holds in confidence.
+
+    That is env and headers, and of a URL and the arguments what can be a credential.
+    """
 
     def __init__(self, servers: Iterable[LiveServer]) -> None:
         found = {secret for server in servers for secret in _secrets(server)}
@@ -292,8 +303,30 @@ class _LastWords:
 def _secrets(server: LiveServer) -> Iterable[str]:
     parts = [*server.env.values(), *server.headers.values()]
     parts += [word for value in server.headers.values() for word in value.split()]
-    if server.url is not None:
-        address = urlsplit(server.url)
-        parts += [address.username or "", address.password or "", address.query]
-        parts += [value for _, value in parse_qsl(address.query)]
+    parts += _in_arguments(server.args)
+    for text in (server.url or "", *server.args):
+        parts += [part for url in _URL.findall(text) for part in _in_url(url)]
     return [part for part in parts if len(part) >= _SHORTEST_SECRET]
+
+
+def _in_arguments(words: Sequence[str]) -> Iterator[str]:
+    """What follows a telling name, as `--token X`, `KEY=X` or `Authorization: X`; and tokens."""
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if value := _TELLING.search(word):
+            yield from (value[1], *value[1].split())
+        elif word.startswith("-") and _TELLING_NAME.search(word):
+            yield following
+        elif _TOKEN.fullmatch(word) and is_random(word):
+            yield word
+
+
+def _in_url(url: str) -> Iterator[str]:
+    """Its user, query and fragment, and tokens in its path; as written, as sent, and decoded."""
+    with suppress(ValueError, httpx2.InvalidURL):
+        for text in (url, str(httpx2.URL(url))):
+            address = urlsplit(text)
+            parts = [address.username or "", address.password or "", address.fragment]
+            parts += [address.query, *(pair.partition("=")[2] for pair in address.query.split("&"))]
+            steps = address.path.split("/")
+            parts += [step for step in steps if _TOKEN.fullmatch(unquote(step)) and is_random(step)]
+            yield from (way(part) for part in parts for way in (str, unquote, unquote_plus))

@@ -8,8 +8,8 @@ import os
 import signal
 import socket
 import textwrap
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,17 @@ from typing import Any
 import click
 import uvicorn
 from mcp.server import Server
-from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware, get_access_token
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from breadcrumbs.callers import LOOPBACK, caller_of, keys_for
 from breadcrumbs.errors import ConfigError, DataError
@@ -38,7 +38,7 @@ from breadcrumbs.gateway.imports.sources import load_servers, read_source
 from breadcrumbs.gateway.upstream import UpstreamExecutor
 from breadcrumbs.gateway.upstream_session import CALL_S, Masker, UpstreamLimits
 from breadcrumbs.live_gateway import open_gateway
-from breadcrumbs.mcp_server import FaceSettings, McpFace
+from breadcrumbs.mcp_server import MAX_SESSIONS, FaceSettings, McpFace
 from breadcrumbs.visible import plain, visible
 
 logger = logging.getLogger(__name__)
@@ -194,13 +194,18 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         allowed_hosts=[f"{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")],
         allowed_origins=[f"http://{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")],
     )
-    manager = StreamableHTTPSessionManager(
-        server,
-        security_settings=local if host in LOOPBACK else None,
-        max_request_body_size=MAX_BODY_BYTES,
-    )
-    endpoint: ASGIApp = StreamableHTTPASGIApp(manager)
     keys = keys_for(host, "--http")
+    callers = {caller_of(f"Bearer {key}", keys) for key in keys} or {None}
+    managers = {
+        caller: StreamableHTTPSessionManager(
+            server,
+            security_settings=local if host in LOOPBACK else None,
+            max_request_body_size=MAX_BODY_BYTES,
+            max_sessions=MAX_SESSIONS,
+        )
+        for caller in callers
+    }
+    endpoint: ASGIApp = _ByCaller(managers)
     guards = []
     if keys:
         endpoint = RequireAuthMiddleware(endpoint, required_scopes=[])
@@ -211,10 +216,25 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
-        async with manager.run(), _at_work(gateway, lost_after_s):
-            yield
+        async with AsyncExitStack() as running:
+            for manager in managers.values():
+                await running.enter_async_context(manager.run())
+            async with _at_work(gateway, lost_after_s):
+                yield
 
     return Starlette(routes=[Route(PATH, endpoint=endpoint)], middleware=guards, lifespan=lifespan)
+
+
+class _ByCaller:
+    """Sessions of each caller by themselves: one that opens all it may shuts no other out."""
+
+    def __init__(self, managers: Mapping[str | None, StreamableHTTPSessionManager]) -> None:
+        self._managers = managers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = get_access_token()
+        manager = self._managers[None if token is None else token.client_id]
+        await manager.handle_request(scope, receive, send)
 
 
 class _Keys:

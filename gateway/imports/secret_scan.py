@@ -99,12 +99,13 @@ def _matches(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
             after = bisect_left(taken, (end, end))  # the first that begins behind it
             if after and taken[after - 1][1] > start:
                 continue
-            if kind == "private key" or _is_random(secret):
+            if kind == "private key" or is_random(secret):
                 taken.insert(after, (start, end))
                 yield kind, secret, (start, end)
 
 
-def _is_random(text: str) -> bool:
+def is_random(text: str) -> bool:
+    """Whether a text is as mixed as a credential, and no placeholder for one."""
     if _PLACEHOLDER.search(text):
         return False
     counts = Counter(text).values()

@@ -42,6 +42,36 @@ def test_a_directive_pasted_into_text_is_found() -> None:
     assert {finding.check for finding in audited("pasted").findings} == {"forgery"}
 
 
+@pytest.mark.parametrize(
+    ("hints", "called"),
+    [
+        ("read_only_hint=False", False),
+        ("destructive_hint=True", False),
+        ("read_only_hint=True", True),
+        ("destructive_hint=False", True),
+    ],
+)
+def test_a_tool_that_says_that_it_may_write_is_not_called(
+    tmp_path: Path, hints: str, called: bool
+) -> None:
+    file, mark = tmp_path / "hinted.py", tmp_path / "called"
+    file.write_text(
+        "from mcp.server import MCPServer\n"
+        "from mcp.types import ToolAnnotations\n"
+        "server = MCPServer('hinted')\n"
+        f"@server.tool(annotations=ToolAnnotations({hints}))\n"
+        "def find_tools(query: str) -> str:\n"
+        f"    open({str(mark)!r}, 'w').close()\n"
+        "    return '{}'\n"
+        "server.run('stdio')\n"
+    )
+    report = audit_server(LiveServer("hinted", sys.executable, (str(file),)))
+    assert mark.exists() is called
+    assert report.notes == (
+        () if called else ("find_tools says that it may write, so it was not called",)
+    )
+
+
 def test_tools_listed_at_once_need_a_last_word(tmp_path: Path) -> None:
     file = tmp_path / "plain.py"
     text = (

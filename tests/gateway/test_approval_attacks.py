@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import breadcrumbs
 from breadcrumbs.call_format import HERMES, parse_turn
+from breadcrumbs.callers import LOCAL
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.gateway.approvals import ApprovalCard, ApprovalJournal, arguments_sha
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
@@ -79,8 +80,8 @@ class Desk:
         await session.call("get_tool_schema", {"tool_names": list(names or ["create_ticket"])})
         return session
 
-    async def held(self) -> tuple[GatewaySession, str]:
-        session = await self.session()
+    async def held(self, principal: str = "bo") -> tuple[GatewaySession, str]:
+        session = await self.session(principal=principal)
         answer = await session.call("execute_tool", CREATE)
         assert answer["status"] == "approval_required"
         return session, answer["approval_id"]
@@ -114,7 +115,7 @@ async def test_g1_an_approval_runs_once_however_often_it_is_given(at: Desk) -> N
 
 
 async def test_g2_replay_through_every_channel_runs_nothing_more(at: Desk) -> None:
-    session, approval = await at.held()
+    session, approval = await at.held(LOCAL)  # as who calls over HTTP without keys
     challenge = at.gateway.challenge(card_of(at, approval))
     body = {"approve": True, "challenge": challenge}
     async with service(at) as http:
@@ -626,7 +627,7 @@ async def test_g22_made_up_old_and_parallel_ids_run_nothing(at: Desk) -> None:
 async def test_g23_reading_an_approval_moves_nothing_and_a_post_needs_its_challenge(
     at: Desk,
 ) -> None:
-    _, approval = await at.held()
+    _, approval = await at.held(LOCAL)  # as who calls over HTTP without keys
     path = f"/v1/approvals/{approval}"
     async with service(at) as http:
         shown = (await http.get(path)).json()

@@ -471,14 +471,18 @@ async def test_a_gateway_without_the_tool_leaves_it_to_the_others(
     executor = Writing(tmp_path / "effects")
     fewer = desk.without(["create_ticket"])
     with opened(place, desk, executor) as one, opened(place, fewer, executor) as two:
-        _, approval = await hold(one)
+        session, approval = await hold(one)
         one.journal.decide(approval, approve=True, by="ann")
         following = asyncio.create_task(two.writes.follow(0.01))
         await asyncio.sleep(0.1)
         following.cancel()
+        there = two.session(Principal("bo"), "s1")  # the same caller, over HTTP, lands on another
+        polled = await there.call("execute_tool", {**CREATE, "approval_id": approval})
         card = two.journal.get(approval)
         assert card is not None
-        assert card.state == "approved"
+        assert (polled["status"], card.state) == ("approval_required", "approved")
+        done = await session.call("execute_tool", {**CREATE, "approval_id": approval})
+        assert (done["status"], executor.ran) == ("done", 1)
 
 
 def test_places_that_are_no_journal_are_refused(tmp_path: Path) -> None:

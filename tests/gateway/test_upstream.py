@@ -458,6 +458,43 @@ def test_headers_and_parts_of_urls_are_secrets_too() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("args", "secrets", "kept"),
+    [
+        (("--token", "hunter2"), ["hunter2"], "--token"),
+        (("--api-key=hunter2", "-y"), ["hunter2"], "--api-key"),
+        (("--header", "Authorization: Bearer hunter2"), ["hunter2"], "--header"),
+        (("-c", 'export DB_PASSWORD="hunter2"; run'), ["hunter2"], "export run"),
+        (("https://h.example/?k=hunter%202",), ["hunter%202", "hunter 2"], "h.example"),
+        (("--db=postgresql://ann:hunter2@db/x",), ["hunter2"], "postgresql db"),
+        (("serve", "zQ81mX0vN4bT7kLp2"), ["zQ81mX0vN4bT7kLp2"], "serve"),
+        (("@scope/server-notes", "/home/ann/notes", "--port", "8080"), [], "/home/ann/notes 8080"),
+    ],
+)
+def test_what_is_secret_in_arguments(args: tuple[str, ...], secrets: list[str], kept: str) -> None:
+    mask = Masker([LiveServer("x", "npx", args)])
+    assert mask(" | ".join(secrets)) == " | ".join(["[secret removed]"] * len(secrets))
+    assert mask(kept) == kept
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://h.example/api/s/zQ81mX0vN4bT7kLp2/mcp", "zQ81mX0vN4bT7kLp2"),
+        ("https://h.example/mcp?key=a%2Fb%3Dc", "a%2Fb%3Dc"),
+        ("https://h.example/mcp?key=a%2Fb%3Dc", "a/b=c"),
+        ("https://h.example/mcp?key=open+sesame", "open sesame"),
+        ("https://h.example/mcp?key=open sesame", "open%20sesame"),  # as it is sent
+        ("https://ann:p%40ss-word@h.example/mcp", "p@ss-word"),
+        ("https://h.example/mcp#hunter2", "hunter2"),
+    ],
+)
+def test_what_is_secret_in_an_address(url: str, said: str) -> None:
+    mask = Masker([LiveServer("x", url=url)])
+    assert mask(f"401 for {said}.") == "401 for [secret removed]."
+    assert mask("h.example /api mcp key") == "h.example /api mcp key"
+
+
 async def test_many_calls_at_once_over_one_session(tmp_path: Path) -> None:
     async with opened(desk(tmp_path), labels=(LOOK,)) as gateway:
         session = gateway.session()

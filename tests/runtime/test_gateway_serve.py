@@ -26,12 +26,16 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult, InputRequiredResult
 
+from breadcrumbs import gateway_serve
 from breadcrumbs.cli import main
 from breadcrumbs.gateway.approvals import ApprovalJournal
+from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
 from breadcrumbs.gateway.imports.live import LiveServer
 from breadcrumbs.gateway.upstream_session import Masker
-from breadcrumbs.gateway_serve import _Masked
+from breadcrumbs.gateway_serve import _Masked, http_app
+from breadcrumbs.live_gateway import open_gateway
+from breadcrumbs.mcp_server import McpFace
 
 SERVER = str(Path(__file__).parents[1] / "gateway" / "upstream_server.py")
 ERAS = ("legacy", "auto")
@@ -234,6 +238,36 @@ def test_who_may_not_call_is_turned_away(
         },
     )
     assert answer.status_code == status
+
+
+async def test_who_opens_all_sessions_it_may_shuts_no_other_caller_out_G7(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BREADCRUMBS_API_KEYS", "key-of-ann,key-of-bob")
+    monkeypatch.setattr(gateway_serve, "MAX_SESSIONS", 3)
+    gateway = open_gateway(load_catalog())
+    app = http_app(McpFace(gateway).server(), gateway, 60, "127.0.0.1")
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+
+    async def opens(http: httpx2.AsyncClient, key: str) -> int:
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Accept": "application/json, text/event-stream",
+        }
+        return (await http.post("/mcp", headers=headers, json=body)).status_code
+
+    transport = httpx2.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as http,
+    ):
+        assert [await opens(http, "key-of-ann") for _ in range(5)] == [200, 200, 200, 503, 503]
+        assert await opens(http, "key-of-bob") == 200
 
 
 def test_a_large_body_is_refused(shared: Served) -> None:
