@@ -377,7 +377,7 @@ class _Maker:
         place = 0
         while len(batches) < count:
             if not specs or place >= ATTEMPTS * count:
-                self._short(len(batches), count, kind)
+                self._short(len(batches), count, kind + " pair" * (kind in self.config.kinds))
                 break
             spec, rounds = self._in_turn(specs, place)
             drop = None if kind == "single" else self._drop(spec, rounds, kind)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from breadcrumbs.config import parse
+from breadcrumbs.config import load, parse
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.derivations import read_back
 from breadcrumbs.data_gen.episodes import Episode
@@ -136,6 +136,12 @@ def test_every_kind_comes_in_pairs_that_act_and_ask(rows: list[Row]) -> None:
         assert len({row.twin for row in found}) == EACH
         acts = Counter(row.behaviour == "dispatch" for row in found)
         assert acts == {True: EACH, False: EACH}, kind
+
+
+def test_the_full_config_asks_for_every_kind_and_for_as_many_acts_as_questions() -> None:
+    config = load("configs/generate/full.yaml", GenerateConfig)
+    assert set(config.kinds) == set(KINDS)
+    assert not config.train.singles  # they act and have no twin
 
 
 def test_training_finds_the_decision_of_every_row(rows: list[Row]) -> None:
