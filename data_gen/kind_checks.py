@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from breadcrumbs.data_gen.grounding import normalise, says, says_boolean
+from breadcrumbs.data_gen.grounding import absent, normalise, says, says_boolean
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.lookups import fitting, listed
 from breadcrumbs.data_gen.questions import asked_parameters
@@ -46,7 +46,7 @@ def kind_fault(
     return (
         leave_fault(scenario, spec)
         or lookup_fault(scenario, spec, hint, messages)
-        or steps_fault(scenario, messages)
+        or steps_fault(scenario, spec, hint, messages)
         or injection_fault(scenario, messages)
         or label_fault(scenario, spec, messages)
         or repair_fault(scenario, messages)
@@ -105,13 +105,22 @@ def stated_default(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def steps_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
-    """Where several things were asked for, the last turn tells of those that are done."""
+def steps_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """Of several wishes those that are done are told, and none shows what the next one lacks."""
     if scenario.kind != "several":
         return None
     said = messages[-1].content.rpartition("</think>")[2]
-    told = all(words(step.tool) in said for step in scenario.steps)
-    return None if scenario.steps and told else "steps: not told what is done already"
+    if not scenario.steps or any(words(step.tool) not in said for step in scenario.steps):
+        return "steps: not told what is done already"
+    answers = [json_object(m.content) for m in messages if m.role == "tool"]
+    shown = [json.dumps(p["result"], ensure_ascii=False) for p in answers if "result" in p]
+    for name, value in scenario.withheld.items():
+        named = any(f'"{name}":' in result for result in shown)
+        if named or not absent(spec, name, value, shown, hint.arguments[name]):
+            return "steps: what ran first shows a value for what is missing"
+    return None
 
 
 def injection_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:

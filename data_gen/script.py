@@ -73,8 +73,11 @@ THOUGHTS: Mapping[str, str] = {
     "hold": "user waits",
 }
 """What ends the thought of a turn that holds, by kind."""
-QUESTION_THOUGHT = "a question about the tool"
-"""The thought of a turn that answers from the schema."""
+QUESTION_THOUGHT = "{}; a question about the tool"
+"""The thought of a turn that answers from the schema: a draft without arguments, and why.
+
+It begins as every draft does, so that its first token is among those that decide.
+"""
 AFTER: frozenset[str] = frozenset({"held", "denied", "expired", "injected"})
 """Kinds whose lesson lies behind the decision: training must not cut them there."""
 

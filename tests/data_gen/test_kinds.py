@@ -351,6 +351,21 @@ def test_several_wishes_are_done_in_turn(rows: list[Row]) -> None:
         )
 
 
+def test_a_first_step_that_shows_what_is_missing_makes_no_question(rows: list[Row]) -> None:
+    for row in _asking(rows, "several"):
+        (name,) = row.scenario.missing
+        shown = [
+            dataclasses.replace(
+                m, content=m.content.replace('"result":{', f'"result":{{"{name}":1,')
+            )
+            for m in row.messages
+        ]
+        assert shown != list(row.messages)
+        assert _reason(dataclasses.replace(row, messages=tuple(shown))) == (
+            "steps: what ran first shows a value for what is missing"
+        )
+
+
 def test_an_order_in_a_tools_output_is_not_followed(rows: list[Row]) -> None:
     for row in _acting(rows, "injected"):
         script = row.scenario.script
@@ -389,6 +404,24 @@ def test_a_wrong_label_changes_nothing_about_what_is_right(rows: list[Row]) -> N
         )
 
 
+def test_the_beginning_of_an_answers_thought_is_a_place_that_decides(rows: list[Row]) -> None:
+    for row in (*_asking(rows, "question"), *_acting(rows, "question")):
+        place = decision_message(row.messages, row.behaviour, row.scenario.tool)
+        start, _ = _spans(row)[place]
+        example = build_example(row.to_record(), _Letters())
+        assert start + len("<think>") in example.deciding
+        wordy = _replaced_thought(row, "{}", "no draft") if row.behaviour == "answer" else row
+        example = build_example(wordy.to_record(), _Letters())
+        decides = start + len("<think>") in example.deciding
+        assert decides == (row.behaviour == "dispatch")
+
+
+def _replaced_thought(row: Row, old: str, new: str) -> Row:
+    last = row.messages[-1]
+    changed = dataclasses.replace(last, content=last.content.replace(old, new, 1))
+    return dataclasses.replace(row, messages=(*row.messages[:-1], changed))
+
+
 def test_a_slip_is_mended_where_the_gateway_names_it(rows: list[Row]) -> None:
     for row in _acting(rows, "repair"):
         assert _statuses(row) == ["invalid", "done"]
@@ -425,10 +458,15 @@ def _spans(row: Row) -> dict[int, tuple[int, int]]:
     """Where each message lies among the letters."""
     spans, start = {}, 0
     for place, message in enumerate(row.messages):
-        end = start + len(json.dumps(message.to_dict()))
+        end = start + len(_letters(message))
         spans[place] = (start, end)
         start = end
     return spans
+
+
+def _letters(message: Message) -> str:
+    calls = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.tool_calls]
+    return message.content + "".join(json.dumps(call) for call in calls)
 
 
 class _Letters:
@@ -441,7 +479,7 @@ class _Letters:
         labels: list[int] = []
         turns = []
         for place, message in enumerate(messages):
-            text = [ord(letter) for letter in json.dumps(message.to_dict())]
+            text = [ord(letter) for letter in _letters(message)]
             start, learned = len(ids), message.role == "assistant"
             ids += text
             labels += text if learned else [IGNORED] * len(text)
