@@ -77,7 +77,8 @@ class OraclePolicy:
             return self._take(
                 messages, Step("", scenario.tool, scenario.slip), self.spec.input_schema
             )
-        if layer == "2_schema_disclosure" or payload.get("status") == "invalid":
+        slipped = bool(scenario.slip) and payload.get("status") == "invalid"
+        if layer == "2_schema_disclosure" or slipped:
             return self._decide(messages)
         return Turn(done_first(scenario) + report(self.spec, scenario, payload))
 
