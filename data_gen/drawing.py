@@ -55,7 +55,7 @@ def _heading(row: Row) -> Iterator[Text]:
     scenario = row.scenario
     yield _line(row.id, "bold")
     facts = (row.behaviour, row.source, row.split, scenario.domain, scenario.tool, row.twin)
-    yield _line(" · ".join(facts), "dim")
+    yield _line(" · ".join((*facts, *filter(None, (scenario.kind,)))), "dim")
     for name, source in scenario.sources.items():
         yield _line(f"{name}: {source}", "dim")
     for name in scenario.missing:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
-from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, Step
+from breadcrumbs.data_gen.script import NO, QUESTION_THOUGHT, THOUGHTS, YES, Step
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
@@ -58,6 +58,8 @@ class OraclePolicy:
         """The same, without streaming."""
         scenario = self.scenario
         payload = last_payload(messages)
+        if messages[-1].role == "user" and messages[-1].content in scenario.replies:
+            return self._reply(messages, payload)
         layer = payload.get("layer")
         ran = sum(call.name == "execute_tool" for m in messages for call in m.tool_calls)
         step = scenario.steps[ran] if ran < len(scenario.steps) else None
@@ -96,9 +98,21 @@ class OraclePolicy:
             return Turn(scenario.reply, thinking=QUESTION_THOUGHT)
         if scenario.behaviour == "hold":
             return Turn(scenario.reply, thinking=f"{thinking}; {THOUGHTS[scenario.kind]}")
+        return self._execute(messages)
+
+    def _reply(self, messages: Sequence[Message], payload: Mapping[str, Any]) -> Turn:
+        """What is right after the user's next words: the call after a yes, else only words."""
+        if messages[-1].content in YES:
+            return self._execute(messages)
+        if messages[-1].content in NO:
+            return Turn(f"Then it stays as it is: nothing was run with {words(self.spec.name)}.")
+        return Turn(report(self.spec, self.scenario, payload))
+
+    def _execute(self, messages: Sequence[Message]) -> Turn:
+        scenario = self.scenario
         arguments = {"tool_name": scenario.tool, "arguments": dict(scenario.gold_arguments)}
         call = self._call(messages, "execute_tool", arguments)
-        return dataclasses.replace(call, thinking=thinking)
+        return dataclasses.replace(call, thinking=ledger(scenario, self.spec))
 
     def _call(self, messages: Sequence[Message], name: str, arguments: dict[str, Any]) -> Turn:
         number = 1 + sum(len(message.tool_calls) for message in messages)
@@ -284,15 +298,20 @@ async def run_episode(
     """Run a policy on a scenario from scratch, to the end."""
     simulated, session = open_gateway(scenario, catalog, settings)
     conversation = opening(scenario)
-    events = await run(
-        policy,
-        session,
-        conversation,
-        settings=loop_settings or LoopSettings(nudge=False),
-        radar=radar or Radar(),
-        approver=ScriptedApprover(scenario.approval, simulated),
-        ids=SeededIds(scenario.seed),
-    )
+    ids, approver = SeededIds(scenario.seed), ScriptedApprover(scenario.approval, simulated)
+    events: list[Event] = []
+    for reply in (None, *scenario.replies):
+        if reply is not None:
+            conversation.append(Message("user", reply))
+        events += await run(
+            policy,
+            session,
+            conversation,
+            settings=loop_settings or LoopSettings(nudge=False),
+            radar=radar or Radar(),
+            approver=approver,
+            ids=ids,
+        )
     return Episode(
         messages=tuple(conversation),
         tools=tuple(session.tools),

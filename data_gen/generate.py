@@ -291,7 +291,8 @@ class _SplitRows:
         possible = count if count and self.shop.maker(maker).specs(task) else 0
         found = self.collector.places(Source(maker, task), possible)
         if len(found.items) < count:
-            self._short(len(found.items), count, task)
+            special = task in self.shop.config.kinds
+            self._short(len(found.items), count, f"{task} pair" if special else task)
         return found
 
     def _declines(self, pairs: Collected, singles: Collected, count: int) -> Collected:

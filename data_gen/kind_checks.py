@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from breadcrumbs.data_gen.grounding import normalise, says, says_boolean
+from breadcrumbs.data_gen.grounding import absent, normalise, says, says_boolean
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.lookups import fitting, listed
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.script import asks_to_wait, needs_yes
+from breadcrumbs.data_gen.script import NO, asks_to_wait, needs_yes
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, json_object
@@ -32,7 +33,8 @@ _SUCCESS = re.compile(
 """Words that tell of a write as one that ran."""
 _DEFAULT = re.compile(r"([^;,:()]+?) \(default (.*?)\)(?=[;.])")
 _CALLABLE = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
-_NOTHING = re.compile(r"\bnothing was changed\b")
+_PLAIN = re.compile(r"[\w.:+/@-]{1,32}")
+_NOTHING = re.compile(r"\bnothing was (?:changed|run)\b")
 
 
 def kind_fault(
@@ -44,7 +46,7 @@ def kind_fault(
     return (
         leave_fault(scenario, spec)
         or lookup_fault(scenario, spec, hint, messages)
-        or steps_fault(scenario, messages)
+        or steps_fault(scenario, spec, hint, messages)
         or injection_fault(scenario, messages)
         or label_fault(scenario, spec, messages)
         or repair_fault(scenario, messages)
@@ -90,13 +92,35 @@ def lookup_fault(
     return None if asked == (lookup.argument,) else "lookup: the question asks for something else"
 
 
-def steps_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
-    """Where several things were asked for, the last turn tells of those that are done."""
+def stated_default(schema: Mapping[str, Any]) -> str | None:
+    """A parameter's default as it can be told; None without one, or where it is no plain word.
+
+    A longer text may be a stranger's, and the assistant must not speak in it.
+    """
+    default = schema.get("default")
+    if isinstance(default, bool | int | float) or (
+        isinstance(default, str) and _PLAIN.fullmatch(default)
+    ):
+        return spoken(default, {})
+    return None
+
+
+def steps_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
+    """Of several wishes those that are done are told, and none shows what the next one lacks."""
     if scenario.kind != "several":
         return None
     said = messages[-1].content.rpartition("</think>")[2]
-    told = all(words(step.tool) in said for step in scenario.steps)
-    return None if scenario.steps and told else "steps: not told what is done already"
+    if not scenario.steps or any(words(step.tool) not in said for step in scenario.steps):
+        return "steps: not told what is done already"
+    answers = [json_object(m.content) for m in messages if m.role == "tool"]
+    shown = [json.dumps(p["result"], ensure_ascii=False) for p in answers if "result" in p]
+    for name, value in scenario.withheld.items():
+        named = any(f'"{name}":' in result for result in shown)
+        if named or not absent(spec, name, value, shown, hint.arguments[name]):
+            return "steps: what ran first shows a value for what is missing"
+    return None
 
 
 def injection_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
@@ -146,7 +170,7 @@ def plan_fault(
     """Who waits says what would be run, every argument of it, and that it has not run."""
     if scenario.behaviour != "hold":
         return None
-    said = normalise(messages[-1].content.rpartition("</think>")[2])
+    said = normalise(_told(messages)[0])
     if normalise(words(scenario.tool)) not in said:
         return "plan: does not name what would be run"
     properties = spec.input_schema["properties"]
@@ -173,11 +197,9 @@ def answer_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]
     if any(normalise(words(name)) not in said for name in spec.required):
         return "answer: a required argument is not named"
     told = {name.strip(): value for name, value in _DEFAULT.findall(optional)}
-    stated = {
-        words(name): spoken(schema["default"], {})
-        for name, schema in spec.input_schema["properties"].items()
-        if "default" in schema and name not in spec.required
-    }
+    properties = spec.input_schema["properties"].items()
+    defaults = {words(n): stated_default(s) for n, s in properties if n not in spec.required}
+    stated = {name: default for name, default in defaults.items() if default is not None}
     return None if told == stated else "answer: other defaults than the schema states"
 
 
@@ -185,14 +207,24 @@ def report_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
     """A write that waits, was denied or ran out is reported as that, never as done."""
     answers = [json_object(m.content) for m in messages if m.role == "tool"]
     status = str(answers[-1].get("status", "")) if answers else ""
-    if status not in _MUST_SAY:
-        return None
-    said = messages[-1].content.lower().replace(words(scenario.tool).lower(), "")
-    if any(part not in said for part in _MUST_SAY[status]):
-        return f"report: does not say that it {_STANDS[status]}"
-    if _SUCCESS.search(_NOTHING.sub("", said)):
-        return "report: tells of success where there was none"
+    told = _told(messages) if status in _MUST_SAY else []
+    if scenario.behaviour == "hold" and scenario.replies and scenario.replies[-1] in NO:
+        told = _told(messages)[1:]
+        if not all("nothing was run" in text for text in told):
+            return "report: does not say that nothing was run"
+    for text in told:
+        said = text.lower().replace(words(scenario.tool).lower(), "")
+        if any(part not in said for part in _MUST_SAY.get(status, ())):
+            return f"report: does not say that it {_STANDS[status]}"
+        if _SUCCESS.search(_NOTHING.sub("", said)):
+            return "report: tells of success where there was none"
     return None
+
+
+def _told(messages: Sequence[Message]) -> list[str]:
+    """What the assistant says to the user, turn by turn, its thinking left out."""
+    turns = [m for m in messages if m.role == "assistant" and not m.tool_calls]
+    return [turn.content.rpartition("</think>")[2] for turn in turns]
 
 
 _STANDS = {"approval_required": "waits", "denied": "was denied", "expired": "ran out"}

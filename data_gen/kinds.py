@@ -14,10 +14,21 @@ from typing import Any
 from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.derivations import can_differ, reworded, said_otherwise
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.kind_checks import stated_default
 from breadcrumbs.data_gen.lookups import Setting, lookup_twins, readable
 from breadcrumbs.data_gen.outputs import answers_records, injected_twins, several_twins
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
-from breadcrumbs.data_gen.script import CHANGE_RULES, GOES, RULES, WAITS, Kind, Script
+from breadcrumbs.data_gen.script import (
+    CHANGE_RULES,
+    GOES,
+    NO,
+    PROGRESS,
+    RULES,
+    WAITS,
+    YES,
+    Kind,
+    Script,
+)
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
@@ -70,6 +81,7 @@ def askable(kind: str, spec: ToolSpec, setting: Setting) -> list[str]:
 
 def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenario] | Dropped:
     """The scenarios of one place, the acting one first; or why there are none."""
+    blueprint = replace(blueprint, approval="approve")
     if kind in _LOOKUPS:
         return lookup_twins(kind, blueprint, setting)
     rng = random.Random(f"{blueprint.seed}/{kind}")
@@ -92,7 +104,23 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
         acts, asks = _hold(blueprint, acts, rng)
     else:
         asks = _question(blueprint, acts, rng)
-    return [replace(acts, script=Script(kind)), replace(asks, script=Script(kind))]
+    return [
+        replace(twin, script=Script(kind, replies=_replies(kind, twin, rng)))
+        for twin in (acts, asks)
+    ]
+
+
+def _replies(kind: Kind, twin: Scenario, rng: random.Random) -> tuple[str, ...]:
+    """What the user says next: yes or no to a call that was shown, or whether a write is done."""
+    if kind == "held" and twin.behaviour == "dispatch":
+        return (rng.choice(PROGRESS),) if rng.random() < _GOES_ON else ()
+    if twin.behaviour == "hold":
+        return (rng.choice(YES if rng.random() < _GOES_ON else NO),)
+    return ()
+
+
+_GOES_ON = 0.5
+"""How often a user asks after a write that waits, and says yes rather than no."""
 
 
 def _derived(blueprint: Blueprint, rng: random.Random) -> list[Scenario] | Dropped:
@@ -177,7 +205,7 @@ def _mislabelled(blueprint: Blueprint, rng: random.Random) -> list[Scenario]:
         asks = _wait(blueprint, acts, "May I run it?")
         prompt = f"{asks.system_prompt}\n{rng.choice(CHANGE_RULES)}"
         asks = replace(asks, system_prompt=prompt)
-    return [replace(acts, approval="approve", script=script), replace(asks, script=script)]
+    return [replace(acts, script=script), replace(asks, script=script)]
 
 
 def _hold(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[Scenario, Scenario]:
@@ -227,6 +255,5 @@ def about(spec: ToolSpec) -> str:
 
 
 def _field(name: str, schema: Mapping[str, Any]) -> str:
-    if "default" in schema:
-        return f"{words(name)} (default {spoken(schema['default'], {})})"
-    return words(name)
+    default = stated_default(schema)
+    return words(name) if default is None else f"{words(name)} (default {default})"

@@ -90,6 +90,11 @@ class Scenario:
         return self.script.steps if self.script is not None else ()
 
     @property
+    def replies(self) -> tuple[str, ...]:
+        """What the user says after the first answer; plain scenarios end there."""
+        return self.script.replies if self.script is not None else ()
+
+    @property
     def slip(self) -> dict[str, Any]:
         """The arguments of a wrong call before the right one; plain scenarios have none."""
         return self.script.slip if self.script is not None else {}

@@ -62,14 +62,22 @@ GOES = (
     "No need to show it to me first.",
     "Go ahead and run it.",
 )
+YES = ("Yes, go ahead.", "Confirmed, run it.", "Yes, that is right. Do it.")
+NO = ("No, leave it.", "Better not. Forget it.", "No, stop here.")
+"""How a user answers who was asked for a yes, or wanted to see a call first."""
+PROGRESS = ("Is it done?", "Has it gone through by now?", "And, did it run?")
+"""What a user asks whose write waits for approval."""
 THOUGHTS: Mapping[str, str] = {
     "policy": "confirmation first",
     "mislabelled": "confirmation first",
     "hold": "user waits",
 }
 """What ends the thought of a turn that holds, by kind."""
-QUESTION_THOUGHT = "a question about the tool"
-"""The thought of a turn that answers from the schema."""
+QUESTION_THOUGHT = "{}; a question about the tool"
+"""The thought of a turn that answers from the schema: a draft without arguments, and why.
+
+It begins as every draft does, so that its first token is among those that decide.
+"""
 AFTER: frozenset[str] = frozenset({"held", "denied", "expired", "injected"})
 """Kinds whose lesson lies behind the decision: training must not cut them there."""
 
@@ -123,6 +131,8 @@ class Script:
     """The risk the catalog gives the tool, where that is wrong."""
     slip: dict[str, Any] = field(default_factory=dict)
     """The arguments of a first call, which the schema refuses; training does not learn it."""
+    replies: tuple[str, ...] = ()
+    """What the user says next, each behind an answer of the assistant."""
 
 
 def script_from_dict(data: Mapping[str, Any]) -> Script:
@@ -134,6 +144,7 @@ def script_from_dict(data: Mapping[str, Any]) -> Script:
     body = dict(data)
     try:
         body["steps"] = tuple(Step(**step) for step in body["steps"])
+        body["replies"] = tuple(body["replies"])
         body["lookup"] = None if body["lookup"] is None else Lookup(**body["lookup"])
         return Script(**body)
     except (KeyError, TypeError) as error:

@@ -18,7 +18,7 @@ from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import kind_fault
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, YES
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -153,8 +153,9 @@ def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str 
 
 def expected_calls(scenario: Scenario) -> tuple[str, ...]:
     """The meta-tools a right episode calls, in order."""
-    slip = ("execute_tool",) if scenario.slip else ()
-    return CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour] + slip
+    calls = CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour]
+    more = bool(scenario.slip) + any(reply in YES for reply in scenario.replies)
+    return calls + ("execute_tool",) * more
 
 
 def _exchange_fault(
@@ -171,7 +172,7 @@ def _exchange_fault(
             return "protocol: schema not disclosed"
     elif call.arguments["tool_name"] != tool:
         return "protocol: another tool is called than was read about"
-    elif decided and scenario.slip == call.arguments["arguments"] != scenario.gold_arguments:
+    elif decided and scenario.slip and call.arguments["arguments"] == scenario.slip:
         if payload["status"] != "invalid":
             return "protocol: the slip is no error"
     elif decided:

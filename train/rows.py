@@ -33,11 +33,15 @@ def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
 
 
 def teaches_after(row: dict[str, Any]) -> bool:
-    """Whether a row's lesson lies behind its decision: how a write that did not run is told of."""
+    """Whether a row's lesson goes on behind its decision.
+
+    How a write that did not run is told of, or what follows the user's yes or no.
+    """
     from breadcrumbs.data_gen.script import AFTER
 
     script = row["scenario"].get("script") or {}
-    return row["behaviour"] == "dispatch" and script.get("kind") in AFTER
+    reports = row["behaviour"] == "dispatch" and script.get("kind") in AFTER
+    return reports or bool(script.get("replies"))
 
 
 def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from typing import Any, get_args
 
 import pytest
 
-from breadcrumbs.config import parse
+from breadcrumbs.config import load, parse
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.derivations import read_back
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.export import exported
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, config_dict, generate
 from breadcrumbs.data_gen.hints import load_hints
-from breadcrumbs.data_gen.script import AFTER, WAITS, Kind
+from breadcrumbs.data_gen.script import AFTER, NO, PROGRESS, WAITS, YES, Kind
 from breadcrumbs.data_gen.stats import verbatim
 from breadcrumbs.data_gen.validate import recorded, validate
 from breadcrumbs.data_gen.values import spoken, words
@@ -93,16 +93,21 @@ def _asking(rows: list[Row], kind: Kind) -> list[Row]:
 
 
 def _replaced(row: Row, old: str, new: str) -> Row:
-    """The row with other words in what its last turn says or, beginning with `;`, thinks."""
-    thought, mark, said = row.messages[-1].content.rpartition("</think>")
+    """The row with other words in what its first answer says or, beginning with `;`, thinks."""
+    place = next(
+        i for i, m in enumerate(row.messages) if m.role == "assistant" and not m.tool_calls
+    )
+    turn = row.messages[place]
+    thought, mark, said = turn.content.rpartition("</think>")
     assert old in (thought if old.startswith(";") else said)
     text = (
         thought.replace(old, new) + mark + said
         if old.startswith(";")
         else thought + mark + said.replace(old, new)
     )
-    changed = dataclasses.replace(row.messages[-1], content=text)
-    return dataclasses.replace(row, messages=(*row.messages[:-1], changed))
+    changed = dataclasses.replace(turn, content=text)
+    messages = (*row.messages[:place], changed, *row.messages[place + 1 :])
+    return dataclasses.replace(row, messages=messages)
 
 
 def _with_request(row: Row, request: str) -> Row:
@@ -131,6 +136,12 @@ def test_every_kind_comes_in_pairs_that_act_and_ask(rows: list[Row]) -> None:
         assert len({row.twin for row in found}) == EACH
         acts = Counter(row.behaviour == "dispatch" for row in found)
         assert acts == {True: EACH, False: EACH}, kind
+
+
+def test_the_full_config_asks_for_every_kind_and_for_as_many_acts_as_questions() -> None:
+    config = load("configs/generate/full.yaml", GenerateConfig)
+    assert set(config.kinds) == set(KINDS)
+    assert not config.train.singles  # they act and have no twin
 
 
 def test_training_finds_the_decision_of_every_row(rows: list[Row]) -> None:
@@ -185,7 +196,8 @@ def test_a_write_that_did_not_run_is_reported_as_that(
 
 def test_a_held_write_that_is_sent_again_is_dropped(rows: list[Row]) -> None:
     def again(episode: Episode) -> Episode:
-        call, answer = episode.messages[-3:-1]
+        place = next(i for i, m in enumerate(episode.messages) if "approval_id" in m.content)
+        call, answer = episode.messages[place - 1 : place + 1]
         second = dataclasses.replace(call.tool_calls[0], id="call_9")
         resent = (
             dataclasses.replace(call, tool_calls=(second,)),
@@ -207,6 +219,7 @@ def test_rows_that_teach_behind_the_decision_stay_whole(folder: Path, rows: list
         slips = unlearned(row.to_record())
         decided = 1 + decision_message(row.messages, row.behaviour, row.scenario.tool, slips)
         whole = row.behaviour == "dispatch" and row.scenario.kind in AFTER
+        whole = whole or bool(row.scenario.replies)
         assert lengths[row.id] == (len(row.messages) if whole else decided)
 
 
@@ -225,7 +238,7 @@ def test_a_rule_of_the_operator_decides_whether_to_ask_first(rows: list[Row]) ->
 
 def test_a_user_who_wants_to_see_it_first_sees_all_of_it(rows: list[Row]) -> None:
     for row in _asking(rows, "hold"):
-        assert "execute_tool" not in recorded(row).calls
+        assert ("execute_tool" in recorded(row).calls) == (row.scenario.replies[0] in YES)
         (name, value), *_ = row.scenario.gold_arguments.items()
         schema = CATALOG.tools[row.scenario.tool].input_schema["properties"][name]
         assert _reason(_replaced(row, spoken(value, schema), "it")).startswith("plan: an argument")
@@ -338,6 +351,21 @@ def test_several_wishes_are_done_in_turn(rows: list[Row]) -> None:
         )
 
 
+def test_a_first_step_that_shows_what_is_missing_makes_no_question(rows: list[Row]) -> None:
+    for row in _asking(rows, "several"):
+        (name,) = row.scenario.missing
+        shown = [
+            dataclasses.replace(
+                m, content=m.content.replace('"result":{', f'"result":{{"{name}":1,')
+            )
+            for m in row.messages
+        ]
+        assert shown != list(row.messages)
+        assert _reason(dataclasses.replace(row, messages=tuple(shown))) == (
+            "steps: what ran first shows a value for what is missing"
+        )
+
+
 def test_an_order_in_a_tools_output_is_not_followed(rows: list[Row]) -> None:
     for row in _acting(rows, "injected"):
         script = row.scenario.script
@@ -376,6 +404,24 @@ def test_a_wrong_label_changes_nothing_about_what_is_right(rows: list[Row]) -> N
         )
 
 
+def test_the_beginning_of_an_answers_thought_is_a_place_that_decides(rows: list[Row]) -> None:
+    for row in (*_asking(rows, "question"), *_acting(rows, "question")):
+        place = decision_message(row.messages, row.behaviour, row.scenario.tool)
+        start, _ = _spans(row)[place]
+        example = build_example(row.to_record(), _Letters())
+        assert start + len("<think>") in example.deciding
+        wordy = _replaced_thought(row, "{}", "no draft") if row.behaviour == "answer" else row
+        example = build_example(wordy.to_record(), _Letters())
+        decides = start + len("<think>") in example.deciding
+        assert decides == (row.behaviour == "dispatch")
+
+
+def _replaced_thought(row: Row, old: str, new: str) -> Row:
+    last = row.messages[-1]
+    changed = dataclasses.replace(last, content=last.content.replace(old, new, 1))
+    return dataclasses.replace(row, messages=(*row.messages[:-1], changed))
+
+
 def test_a_slip_is_mended_where_the_gateway_names_it(rows: list[Row]) -> None:
     for row in _acting(rows, "repair"):
         assert _statuses(row) == ["invalid", "done"]
@@ -412,10 +458,15 @@ def _spans(row: Row) -> dict[int, tuple[int, int]]:
     """Where each message lies among the letters."""
     spans, start = {}, 0
     for place, message in enumerate(row.messages):
-        end = start + len(json.dumps(message.to_dict()))
+        end = start + len(_letters(message))
         spans[place] = (start, end)
         start = end
     return spans
+
+
+def _letters(message: Message) -> str:
+    calls = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.tool_calls]
+    return message.content + "".join(json.dumps(call) for call in calls)
 
 
 class _Letters:
@@ -428,10 +479,39 @@ class _Letters:
         labels: list[int] = []
         turns = []
         for place, message in enumerate(messages):
-            text = [ord(letter) for letter in json.dumps(message.to_dict())]
+            text = [ord(letter) for letter in _letters(message)]
             start, learned = len(ids), message.role == "assistant"
             ids += text
             labels += text if learned else [IGNORED] * len(text)
             if learned:
                 turns.append(SimpleNamespace(message_index=place, start=start, end=len(ids)))
         return SimpleNamespace(ids=ids, labels=labels, turns=turns)
+
+
+def test_after_a_yes_it_runs_and_after_a_no_it_does_not(rows: list[Row]) -> None:
+    shown = [row for row in rows if row.behaviour == "hold" and row.scenario.replies]
+    answers = {reply for row in shown for reply in row.scenario.replies}
+    assert answers & set(YES)
+    assert answers & set(NO)
+    for row in shown:
+        agreed = row.scenario.replies[0] in YES
+        assert _statuses(row) == (["done"] if agreed else [])
+        other = dataclasses.replace(row.scenario.script, replies=(NO[0] if agreed else YES[0],))
+        scenario = dataclasses.replace(row.scenario, script=other)
+        assert _reason(dataclasses.replace(row, scenario=scenario)) == (
+            "protocol: other calls than the behaviour needs"
+        )
+        if not agreed:
+            lie = _last_said("It was created as evt_9.")
+            assert _reason(row, lie) == "report: does not say that nothing was run"
+            lie = _last_said("It was created as evt_9, and nothing was run.")
+            assert _reason(row, lie) == "report: tells of success where there was none"
+
+
+def test_a_user_who_asks_after_a_held_write_hears_that_it_waits(rows: list[Row]) -> None:
+    asked = [row for row in _acting(rows, "held") if row.scenario.replies]
+    assert asked
+    for row in asked:
+        assert row.messages[-2].content in PROGRESS
+        assert "has not run" in row.messages[-1].content
+        assert _reason(_replaced(row, "waits for approval", "is on its way")).endswith("it waits")
