@@ -10,7 +10,7 @@ the mode `markers` is the eight substrings of the original four-tier design, for
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +25,15 @@ StallKind = Literal[
     "fake_call_in_text",
 ]
 RadarMode = Literal["full", "markers"]
+Layer = Literal["gate", "repair", "echo", "grounding", "permission", "announcement"]
+LAYERS: tuple[Layer, ...] = (
+    "gate",
+    "repair",
+    "echo",
+    "grounding",
+    "permission",
+    "announcement",
+)
 
 MARKERS = (
     "you need to provide",
@@ -132,8 +141,17 @@ class Stall:
 class Radar:
     """Classifies text turns."""
 
-    def __init__(self, mode: RadarMode = "full") -> None:
+    def __init__(self, mode: RadarMode = "full", layers: Collection[Layer] = LAYERS) -> None:
         self.mode = mode
+        self.layers = frozenset(layers)
+
+    def passes_gate(self, situation: Disclosed) -> bool:
+        """Whether a text turn can be a stall at all, before its words are looked at."""
+        if "gate" not in self.layers:
+            return True
+        return not situation.executed and not _ONLY_TALK.search(
+            situation.user_text.rpartition("\n")[2]
+        )
 
     def classify(self, text: str, situation: Disclosed | None) -> Stall | None:
         """The stall in a turn that made no call; None where the turn is legitimate.
@@ -141,21 +159,25 @@ class Radar:
         `situation` is None where no schema was disclosed since the user spoke; then, and once
         something was executed, nothing is a stall.
         """
-        if situation is None or situation.executed:
+        if situation is None or ("gate" in self.layers and situation.executed):
             return None
         text = _shortened(text)
         if self.mode == "markers":
             return _by_marker(text)
-        if _ONLY_TALK.search(situation.user_text.rpartition("\n")[2]):
-            return None
-        if not text.strip():
+        return self._by_layers(text, situation) if self.passes_gate(situation) else None
+
+    def _by_layers(self, text: str, situation: Disclosed) -> Stall | None:
+        if "announcement" in self.layers and not text.strip():
             return Stall("announce_without_call", "empty turn")
-        return (
-            _by_call(text, situation)
-            or _by_echo(text, situation)
-            or _by_question(text, situation)
-            or _by_announcement(text)
+        layers: tuple[tuple[Layer, Callable[[str, Disclosed], Stall | None]], ...] = (
+            ("repair", _by_call),
+            ("echo", _by_echo),
+            ("permission", _by_permission),
+            ("grounding", _by_question),
+            ("announcement", _by_announcement),
         )
+        on = (look(text, situation) for layer, look in layers if layer in self.layers)
+        return next((stall for stall in on if stall is not None), None)
 
 
 def situation_of(messages: Sequence[Message]) -> Disclosed | None:
@@ -230,9 +252,8 @@ def _by_echo(text: str, situation: Disclosed) -> Stall | None:
     return Stall("param_dump", ", ".join(p.name for p in listed))
 
 
-def _by_question(text: str, situation: Disclosed) -> Stall | None:
-    asked = asked_parameters(text, situation.parameters)
-    if any(_is_missing(parameter, situation) for parameter in asked):
+def _by_permission(text: str, situation: Disclosed) -> Stall | None:
+    if any(_is_missing(p, situation) for p in asked_parameters(text, situation.parameters)):
         return None
     closing = "\n".join(
         sentence
@@ -242,7 +263,12 @@ def _by_question(text: str, situation: Disclosed) -> Stall | None:
     permission = _PERMISSION.search(closing) or _leave_for_task(closing, situation.tool)
     if permission and not _MANDATED.search(text):
         return Stall("permission_ask", permission.group(0))
-    if asked:
+    return None
+
+
+def _by_question(text: str, situation: Disclosed) -> Stall | None:
+    asked = asked_parameters(text, situation.parameters)
+    if asked and not any(_is_missing(parameter, situation) for parameter in asked):
         return Stall("inferable_value_ask", ", ".join(p.name for p in asked))
     return None
 
@@ -257,9 +283,11 @@ def _leave_for_task(closing: str, tool: str) -> re.Match[str] | None:
     return None
 
 
-def _by_announcement(text: str) -> Stall | None:
+def _by_announcement(text: str, situation: Disclosed) -> Stall | None:
     closing = _closing(text)
     announced = _ANNOUNCE.search(closing)
+    if any(_is_missing(p, situation) for p in asked_parameters(text, situation.parameters)):
+        return None
     if announced and not _WAITS.search(closing):
         return Stall("announce_without_call", announced.group(0))
     return None
