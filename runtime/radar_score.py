@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from breadcrumbs.asking import Parameter
 from breadcrumbs.errors import DataError
-from breadcrumbs.radar import LAYERS, MARKERS, Disclosed, Layer, Radar
+from breadcrumbs.radar import LAYERS, MARKERS, Disclosed, Layer, Radar, Since
 
 MAX_LINE_BYTES = 4_000_000
 _NONE = object()
@@ -125,10 +125,15 @@ def situation_from(
     user: str, tool: str, parameters: tuple[Parameter, ...], history: Sequence[str]
 ) -> Disclosed:
     """The situation that a history of steps (`search`, `schema`, `read_ok`, ...) leads to."""
-    disclosed = "schema" in history
-    after = list(history[len(history) - history[::-1].index("schema") :]) if disclosed else []
-    executed = bool(after) and after[-1] != "read_ok"
-    return Disclosed(tool, parameters, user, executed or not disclosed)
+    if "schema" not in history:
+        return Disclosed(tool, parameters, user, executed=True)
+    after = history[len(history) - list(history)[::-1].index("schema") :]
+    held = any(step.startswith("approval") for step in after)
+    done = bool(after) and after[-1] == "execute_ok"
+    since: Since = "nothing"
+    if after:
+        since = "work" if any(step.startswith("execute") for step in after) else "read"
+    return Disclosed(tool, parameters, user, held or done, since=since)
 
 
 @dataclass(frozen=True, slots=True)
