@@ -84,7 +84,8 @@ _HEAD = re.compile(
     r"(?:[(:=|–—]|-+>?|$)"
 )
 _ITEM = re.compile(r"^\s*(?:[-*•·・|]|\d+[.)、])")
-_COMMA_LIST = re.compile(r"[`\w ]{1,60}(?:, (?:and )?[`\w ]{1,60}){1,30}(?:,? and [`\w ]{1,60})?")
+_COMMA_LIST = re.compile(r"[`\w ]{1,60}(?:(?:, |、)[`\w ]{1,60}){1,30}")
+_AND = re.compile(r", |、| (?:and|und|et|y|e) ")
 _MASKED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]{0,300}`|\"[^\"\n]{0,300}\"|“[^”\n]{0,300}”|„[^“”\n]{0,300}[“”]"
     r"|«[^»\n]{0,300}»|「[^」\n]{0,300}」|『[^』\n]{0,300}』|(?<!\w)'[^'\n]{1,100}'(?!\w)"
@@ -171,8 +172,7 @@ class Radar:
         """Whether a text turn can be a stall at all, before its words are looked at."""
         if "gate" not in self.layers:
             return True
-        request = _normal(situation.user_text.rpartition("\n")[2])
-        return not situation.executed and _heard(lambda p: p.only_talk, request) is None
+        return not situation.executed and not _wants_talk(situation)
 
     def _by_layers(self, reading: _Reading) -> Stall | None:
         layers: tuple[tuple[Layer, Callable[[_Reading], Stall | None]], ...] = (
@@ -280,6 +280,17 @@ def _is_open(sentence: str) -> bool:
     return _heard(lambda p: p.choice, sentence) is not None
 
 
+def _wants_talk(situation: Disclosed) -> bool:
+    """Whether the user asked for words: an explanation, a plan, something about the tool."""
+    request = _normal(situation.user_text.rpartition("\n")[2])
+    if _heard(lambda p: p.only_talk, request):
+        return True
+    about = "_" in situation.tool and situation.tool.lower() in request
+    return about and (
+        request.rstrip().endswith("?") or _heard(lambda p: p.asks_facts, request) is not None
+    )
+
+
 def _leave(sentence: str) -> re.Match[str] | None:
     return _heard(lambda p: p.leave, sentence)
 
@@ -367,6 +378,8 @@ def _asks_for_missing(reading: _Reading) -> bool:
         return False
     asked = _asked(reading)
     unclear = _heard(lambda p: p.unclear, reading.plain) is not None
+    if unclear and reading.situation.since == "read":
+        return True
     if names_a_lookup(reading.text, reading.situation.tool) and not unclear:
         return False
     if any(_is_missing(parameter, reading.situation) for parameter in asked):
@@ -415,6 +428,8 @@ def _by_question(reading: _Reading) -> Stall | None:
     """A question for what the user gave, what has a default, or what a read would find."""
     if not reading.asking or reading.situation.since == "work":
         return None
+    if _heard(lambda p: p.refuses, reading.plain):
+        return None
     asked = _asked(reading)
     if asked:
         return Stall("inferable_value_ask", ", ".join(p.name for p in asked))
@@ -455,7 +470,7 @@ def _listed(text: str, situation: Disclosed) -> list[Parameter]:
     heads = {_key(m.group(1)) for line in text.splitlines() if (m := _HEAD.match(line))}
     heads |= {_key(ticked) for ticked in re.findall(r"`([\w ]{1,80})`", text)}
     for run in _COMMA_LIST.findall(text):
-        heads |= {_key(item.strip().removeprefix("and ")) for item in re.split(r",| and ", run)}
+        heads |= {_key(item.strip().removeprefix("and ")) for item in _AND.split(run)}
     return [p for p in situation.parameters if "".join(p.words) in heads]
 
 

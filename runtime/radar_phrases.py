@@ -94,7 +94,11 @@ _EN = Phrases(
         r"\bwant me to\b",
         r"\b(?:shall|should|may|could|can) (?:i|we) (?:also |now |just |then |please )?"
         rf"(?!help|assist|ask|get|have|know|be of)[a-z]+\b{_GAP}\?",
-        r"\bwould you like to (?:proceed|continue|confirm|go ahead|go on|start|begin|move)",
+        r"\b(?:would|do) you (?:like|want|wish|prefer) to (?!know|see|hear|learn|talk|be|read|share)",
+        r"\blet me know how (?:you(?:'d| would)? like|you want|to proceed|i should)",
+        r"\b(?:can|could|would|will) you (?:please |just |quickly )?(?:confirm|approve|authori[sz]e)\b",
+        r"\bjust to (?:confirm|be (?:sure|safe|clear)|double-check|make sure)\b",
+        r"\bbefore (?:i|we) (?:proceed|continue|do|go|start|begin|run|make|send)\b[^.!\n]{0,120}\?",
         r"\bplease (?:confirm|approve|authori[sz]e)\b",
         r"\bconfirm (?:if|that|whether|before|to|and|this|these|so|it)\b",
         r"\blet me know (?:if|when|once|whether|that|as soon as) (?:i (?:should|can|may|shall)"
@@ -131,6 +135,7 @@ _EN = Phrases(
         rf"\bi(?:'ll| can| could| will|'d be)\b{_GAP}\bif you(?:'d| would)? (?:like|want|wish)",
         r"\blet me know if you(?:'d| would)? (?:like|want|wish)",
         rf"\bi(?:'m| am) (?:ready|happy|able|glad) to {_EN_DO}\b",
+        rf"\bi can (?:now |easily |then |certainly )?{_EN_DO}\b",
     ),
     more=_any(
         r"\b(?:also|as well|too|another|anything|something|else|instead|further|later|separately"
@@ -147,7 +152,7 @@ _EN = Phrases(
     wants=_any(
         r"\b(?:please|kindly) (?:provide|specify|give|tell|enter|supply|share|send|choose|pick|fill"
         r"|paste|state|indicate|select|let me know)\b",
-        r"\b(?:i|you)(?:'ll| will)? (?:\w+ )?need\b|\b(?:could|can|would) you\b|\btell me\b",
+        r"(?<!if )(?<!that )\b(?:i|you)(?:'ll| will)? (?:\w+ )?need\b|\b(?:could|can|would) you\b|\btell me\b",
         r"\blet me know (?:the|which|what|who|where|when|how)\b|\bmissing\b|\bis required\b",
         r"\b(?:give|send|supply|provide|fill in|specify|share|list|paste) (?:me )?(?:the|those|these"
         r"|them|each|both|all|your|any|it|each of)\b|\bwaiting for\b|\bonce (?:i have|they are|you)",
@@ -164,6 +169,8 @@ _EN = Phrases(
         rf"|{_EN_DOING}|begin|have a)\b",
         rf"\b(?:i'm|i am|we're) (?:now |currently |already |just )?{_EN_DOING}\b",
         rf"\b(?:next|now|first|then),? (?:i|we) (?:now )?{_EN_DO}\b",
+        rf"\b(?:i'd like|i should|time|now) (?:to )?(?:first |now )?{_EN_DO}\b|^\W*will do\b"
+        r"|\bget(?:ting)? started\b|\bfirst step:",
         rf"\bi (?:still |first |now )?(?:need|have|want|must|ought)(?: to)? (?:first )?{_EN_DO}\b",
         rf"^\W*(?:ok(?:ay)?,? |now,? |next,? |first,? |then,? |so,? |right,? |done[.;,] )?{_EN_DOING}\b"
         r"(?![^.?!\n]{0,120}\b(?:is|are|was|were|takes?|needs?|requires?|would|may|can|could|means"
@@ -173,7 +180,8 @@ _EN = Phrases(
         r"\b(?:one|just a|give me a|a) (?:moment|minute|second|sec)\b|\bstand by\b|\bhold on\b"
         r"|\bhang (?:on|tight)\b|\b(?:i'm|i am) on it\b|^\W*on it\b|\bright away\b"
         r"|\b(?:get|be|come) (?:right )?back (?:to|with)\b|\bplease wait\b|\bbear with me\b",
-        r"\b(?:is|are) (?:now )?being \w+ed\b|\bwill now be \w+",
+        r"\b(?:is|are) (?:now )?being \w+ed\b|\bwill now be \w+"
+        r"|\bwill be \w+ (?:now|shortly|next|in a moment|right away)\b",
     ),
     waits=_any(
         r"\?|\b(?:if|once|when|after|as soon as|unless|until) (?:you|someone|that|they|it|there)\b",
@@ -188,7 +196,7 @@ _EN = Phrases(
         r"(?![^.?!\n]{0,60}\b(?:without|until|unless|before)\b)",
         r"\bnot (?:allowed|permitted|possible|available|authori[sz]ed|supported)\b|\bno access\b"
         r"|\bno (?:suitable |such |matching )?tool\b|\b(?:was|were|has been|have been) (?:not |denied"
-        r"|declined|rejected|refused|cancelled|blocked)\b|\bdenied\b|\boutside (?:of )?(?:my|what i)\b",
+        r"|declined|rejected|refused|cancelled|blocked)\b|\bdenied\b|\boutside (?:of )?(?:my|what i)\b|\binstead\b(?! of)",
     ),
     mandated=_any(
         r"\b(?:organi[sz]ation|company|polic(?:y|ies)|regulations?|rules?|law|guidelines?|compliance"
@@ -230,6 +238,10 @@ _EN = Phrases(
         r"(?: it| them| anything| any of it| yet| the \w+)?\s*(?:[.,;!]|$|just|only|yet)",
         r"\bshow me (?:what|how)\b|\b(?:only|just|draft|make|write|give me) (?:me )?(?:a |the |an )?"
         r"(?:\w+ )?(?:plan|outline|proposal)\b|\bhelp me (?:decide|think|understand|choose)\b"
+        r"|\bwalk me through\b|\bwhat (?:would|will|could) (?:happen|you do|it do)\b|\bjust tell me\b"
+        r"|\b(?:outline|propose|sketch) (?:a|the|how|what)\b|\blet me (?:review|see|check|decide)\b"
+        r"|^\W*(?:does|do|is|are|can|could|will) (?!you\b|we\b)[^?]{0,80}\b(?:supports?|accepts?|allows?"
+        r"|needs?|requires?|handles?|able|possible|returns?|cost|mean)\b[^?]{0,80}\?"
         r"|\bwhat do you think\b|^\W*(?:hi|hello|hey|thanks|thank you|good (?:morning|evening))\b\W*\w*\W*$",
     ),
     asks_facts=_any(
@@ -264,7 +276,8 @@ _DE = Phrases(
         rf"\b(?:soll|sollen|darf|dürfen) (?:der|die|das|den|dies\w*|alle\w*|es|er|sie|ein\w*)\b{_GAP}\?",
         r"\b(?:möchte(?:st|n)?|willst|wollen|wünsch\w+|hätte\w*)(?: du| sie| ihr)?\b[^.?!\n]{0,40}"
         r"\bdass (?:ich|wir)\b",
-        r"\bmöchte(?:st du|n sie) (?:fortfahren|weitermachen|bestätigen|beginnen|starten)",
+        rf"\bmöchte(?:st du|n sie) (?!wissen|mehr)(?:[^?.!\n]{{0,80}} )?\w+(?:en|ern|eln)\b{_GAP}\?",
+        r"\b(?:kannst|können|könntest|könnten) (?:du|sie)\b[^?.!\n]{0,60}\b(?:bestätig|freigeb|zustimm)\w*",
         r"\bbitte\b[^.?!\n]{0,80}\b(?:bestätig\w*|freigeben|genehmig\w*|zustimm\w*)",
         r"\b(?:bestätig\w*|genehmig\w*) (?:sie|du|mir|das|dies|bitte|kurz|es)\b",
         r"\b(?:gib|geben sie|gebt|sag|sagen sie)\b[^.?!\n]{0,60}"
@@ -285,6 +298,8 @@ _DE = Phrases(
         rf"\b{_GAP}\b(?:ich|wir)\b",
         rf"\b(?:ich|wir) (?:kann|können|könnte\w*)\b{_GAP}\b(?:wenn|falls) (?:du|sie|ihr)"
         r" (?:möchte\w*|magst|will\w*|woll\w*)",
+        rf"\b(?:ich|wir) (?:kann|können|könnte)\b[^.?!\n]{{0,80}}\b(?:gerne?|sofort|jetzt|direkt"
+        r"|für (?:dich|sie))\b",
         rf"\bgerne?\b[^.?!\n]{{0,20}}\bkann ich\b{_GAP}|\bauf wunsch\b{_GAP}\b(?:ich|wir)\b",
     ),
     more=_any(
@@ -312,6 +327,9 @@ _DE = Phrases(
         rf"\b(?:ich|wir) (?:werde|werden)\b(?! nicht)[^.?!\n]{{0,120}}\b{_DE_DO}\b",
         rf"\b(?:ich|wir) {_DE_DO}\b[^.?!\n]{{0,80}}\b{_DE_SOON}\b",
         rf"\b{_DE_SOON}\b[^.?!\n]{{0,20}}\b(?:{_DE_DO}|werde|muss|will) (?:ich|wir)\b",
+        r"\bich (?!habe|hatte|hätte|möchte|würde|könnte|wäre|sollte|warte|finde|brauche|bitte|danke)"
+        rf"\w{{2,}}e\b[^.?!\n]{{0,60}}\b{_DE_SOON}\b",
+        rf"\b{_DE_DO} ich\b(?! (?:nicht|keine?n?)\b)[^.?!\n]{{0,60}}\b{_DE_SOON}\b",
         rf"\b(?:ich|wir) (?:muss|müssen|will|wollen|möchte)\b[^.?!\n]{{0,100}}\b{_DE_DO}\b",
         rf"^\W*(?:{_DE_SOON} )?(?:ich )?{_DE_DO} (?:{_DE_SOON}|mir|den|die|das|nach)\b[^.?!\n]{{0,100}}"
         rf"(?:\b{_DE_SOON}\b|\.\.\.|:$)",
@@ -337,7 +355,8 @@ _DE = Phrases(
         r"\b(?:nicht|keine?n?|nichts)\b(?![^.?!\n]{0,60}\b(?:ohne|bevor|bis)\b)",
         r"\b(?:kann|darf|konnte) (?:ich|wir)\b[^.?!\n]{0,60}\b(?:nicht|keine?n?|nichts)\b",
         r"\bnicht (?:erlaubt|möglich|gestattet|zulässig|verfügbar|vorgesehen)\b|\bkein(?:en)? (?:zugriff"
-        r"|passendes|geeignetes|recht|werkzeug)\b|\b(?:abgelehnt|verweigert|abgebrochen|gesperrt)\b",
+        r"|passendes|geeignetes|recht|werkzeug)\b|\b(?:abgelehnt|verweigert|abgebrochen|gesperrt|stattdessen)\b",
+        r"\b(?:sende|schicke|lösche|mache|ändere|führe|überweise|gebe) ich\b[^.?!\n]{0,20}\b(?:nicht|keine?n?)\b",
     ),
     mandated=_any(
         r"\b(?:richtlinie\w*|vorgabe\w*|vorschrift\w*|regel\w*|vorgeschrieben|verpflichtet|gesetz\w*"
@@ -395,8 +414,8 @@ _FR = Phrases(
         r"\b(?:voulez|souhaitez|désirez|aimeriez|préférez|voudriez)-vous (?:donc |bien |vraiment )?que\b",
         r"\b(?:veux|souhaites|aimerais|préfères|voudrais)-tu (?:vraiment )?que\b",
         r"\b(?:tu veux|tu souhaites|vous voulez|vous souhaitez) que (?:je|j'|nous)",
-        r"\b(?:voulez|souhaitez|désirez)-vous (?:continuer|procéder|poursuivre|confirmer|lancer)",
-        r"\b(?:veux|souhaites)-tu (?:continuer|poursuivre|confirmer)",
+        r"\b(?:voulez-vous|souhaitez-vous|désirez-vous|veux-tu|souhaites-tu) (?:vraiment |bien )?"
+        r"(?!savoir|voir)\w+(?:er|ir|re)\b",
         rf"\b(?:dois|puis|peux|pourrais)-je (?!vous aider|t'aider){_GAP}\?",
         rf"\b(?:est-ce que |et )?(?:je|j')\s?(?:peux|dois|pourrais|{_FR_DO})\b{_GAP}\?",
         rf"\b(?:on|nous) (?:continue|procède|lance|y va|passe|commence|poursuit)\w*\b{_GAP}\?",
@@ -418,6 +437,7 @@ _FR = Phrases(
     offer=_any(
         r"\bsi (?:vous|tu) (?:le |l')?(?:voulez|souhaitez|désirez|veux|souhaites|préférez)\b"
         rf"{_GAP}\b(?:je|j')",
+        r"\bje peux (?:maintenant |le |la |les |vous |l')*(?!aider|vous aider|répondre)\w{3,}(?:er|ir|re)\b",
         rf"\bje (?:peux|pourrais|vous propose)\b{_GAP}\bsi (?:vous|tu) (?:le |l')?(?:voulez|souhaitez|veux"
         r"|souhaites)",
     ),
@@ -443,7 +463,7 @@ _FR = Phrases(
     announces=_any(
         r"\bje (?:vais|m'apprête à|m'en occupe|m'en charge|m'y mets|me charge|me mets|m'attelle|m'occupe)\b"
         r"(?! (?:pas|devoir)\b)",
-        rf"\b(?:je|j')\s?{_FR_DO}\b",
+        rf"\b(?:je|j')\s?(?:vous |te |l'|le |la |les |m'en )?{_FR_DO}\b",
         r"\b(?:je|j')\s?\w{3,}(?:erai|irai|rai)\b(?! (?:pas|rien|plus)\b)",
         r"\b(?:laisse|laissez)-moi\b(?! savoir)|\bun (?:petit )?instant\b|\bun moment\b|\btout de suite\b"
         r"|\bimmédiatement\b|\bje reviens (?:vers|avec)\b|\bveuillez patienter\b|\bpatientez\b",
@@ -464,7 +484,7 @@ _FR = Phrases(
         r"\b(?:je|nous|on|il|elle) (?:ne|n')\s?\w+ (?:pas|aucun\w*|rien|plus)\b"
         r"(?![^.?!\n]{0,60}\b(?:sans|avant|tant que)\b)",
         r"\bje n'ai (?:pas|aucun\w*)\b|\bn'est pas (?:possible|autorisé|permis|disponible)\w*\b"
-        r"|\bimpossible (?:de|d')|\baucun outil\b|\b(?:refusé|rejeté|interdit|bloqué)e?s?\b",
+        r"|\bimpossible (?:de|d')|\baucun outil\b|\bà la place\b|\b(?:refusé|rejeté|interdit|bloqué)e?s?\b",
     ),
     mandated=_any(
         r"\b(?:politique|règlement|réglementation|règles?|procédure|organisation|loi|consigne|conformité)\b"
@@ -519,8 +539,7 @@ _ES = Phrases(
     "es",
     leave=_any(
         r"\b(?:quieres?|desea[sn]?|quiere[ns]?|prefieres?|te gustaría|le gustaría|les gustaría) que (?!hora|día)",
-        r"\b(?:desea[sn]?|quieres?|quieren|te gustaría|le gustaría) (?:continuar|proceder|seguir|confirmar"
-        r"|empezar|comenzar)",
+        r"\b(?:desea[sn]?|quieres?|quieren|te gustaría|le gustaría) (?!saber|ver|conocer)\w+(?:ar|er|ir)(?:l[oae]s?)?\b",
         rf"\b(?:debo|puedo|podría|procedo|podemos) (?!ayudar|servir){_GAP}\?",
         rf"¿\s?(?:y |ya |entonces |lo |la |los |las |se |te |le |me |lo |les |ahora ){{0,4}}{_ES_DO}\b{_GAP}\?",
         r"\b(?:confirma|confirme|confirmas|confirmen|confírma\w*|confírme\w*|apruebas?|autoriza[s]?)\b"
@@ -542,6 +561,7 @@ _ES = Phrases(
     offer=_any(
         r"\bsi (?:lo )?(?:quieres?|desea[s]?|prefieres?|gusta[s]?|te parece)\b[^.?!\n]{0,60}\b(?:puedo|podría"
         r"|te|le|lo)\b",
+        r"\bpuedo (?!ayudar|servir|ofrecer|hacer nada)\w+(?:ar|er|ir)(?:l[oae]s?)?\b",
         rf"\bpuedo\b{_GAP}\bsi (?:lo )?(?:quieres?|desea[s]?)\b",
     ),
     more=_any(
@@ -567,7 +587,7 @@ _ES = Phrases(
         rf" (?:mismo )?(?:lo |la |los |las |te |le |se )*{_ES_DO}\b",
         rf"(?:^|[,;:.] )\s*(?:y |lo |la |los |las |te |le )*{_ES_DO} (?!que\b|y \w+ que)(?:el|la|los|las|un|una|en"
         r"|ahora|primero|de inmediato|a|con|por|todo|todos|tu|su)\b",
-        r"\bestoy (?!sin|segur)\w+(?:ando|iendo|yendo)\b|^\W*\w+(?:ando|iendo|yendo)\b[^.?!\n]{0,100}(?:\.\.\.|:$"
+        r"\bestoy (?!sin|segur)\w+(?:ando|iendo|yendo)\b|(?:^|[,:;] )\W*\w+(?:ando|iendo|yendo)\b[^.?!\n]{0,100}(?:\.\.\.|:$"
         r"|\bahora\b|\.$)",
         r"\b(?:un|dame un|deme un) (?:momento|segundo|instante|momentito)\b|\b(?:enseguida|en seguida"
         r"|de inmediato|ahora mismo|espera un|espere un)\b|\bvuelvo con\b|\ben breve\b|\ba continuación\b",
@@ -578,14 +598,15 @@ _ES = Phrases(
     waits=_any(
         r"\?|\b(?:si|cuando|en cuanto|una vez que|hasta que|a menos que) (?:me |lo |tú |usted |alguien )?(?:quieres?"
         r"|desea|confirm|indi|dig|des|envíe|pegu|pued|prefier|neces|autori|aprueb|pas)\w*",
-        r"\b(?:dime|dígame|avísame|avíseme|indícame|indíqueme|por favor)\b|\bno (?:voy|lo|la|se|he|puedo|podré|haré"
+        r"\b(?:dime|dígame|avísame|avíseme|indícame|indíqueme)\b|(?<!momento, )(?<!momento )\bpor favor\b|\bno (?:voy|lo|la|se|he|puedo|podré|haré"
         r"|volveré|reintentaré|intentaré|tengo)\b|\b(?:puedes|puede|podrías|podría|debes|debe|tienes que|tiene que)\b"
         r"|\bpróximos pasos\b|\bquedo a\b|\bespero\b",
     ),
     refuses=_any(
         r"\bno (?:puedo|podemos|tengo|estoy autorizad\w|me está permitid\w|he podido|se puede|está permitid\w"
         r"|es posible|existe|hay|dispongo|voy a)\b(?![^.?!\n]{0,60}\b(?:sin|hasta|antes)\b)",
-        r"\b(?:rechazad[oa]|denegad[oa]|rechazaste|denegó|rechazó|prohibid[oa]|bloquead[oa])s?\b|\bninguna herramienta\b",
+        r"\b(?:rechazad[oa]|denegad[oa]|rechazaste|denegó|rechazó|prohibid[oa]|bloquead[oa])s?\b|\bninguna herramienta\b|\ben su lugar\b",
+        r"\bno (?:enviaré|haré|borraré|daré|mandaré|ejecutaré|transferiré|cambiaré|modificaré)\b",
     ),
     mandated=_any(
         r"\b(?:política|normativa|reglamento|normas?|organización|ley|procedimiento|empresa|reglas?)\b[^.?!\n]{0,40}"
@@ -638,8 +659,7 @@ _PT = Phrases(
     "pt",
     leave=_any(
         r"\b(?:quer|queres|deseja|desejas|querem|prefere|preferes|gostaria|gostarias) (?:de )?que (?!horas?|dia)",
-        r"\b(?:quer|queres|deseja|desejas|gostaria de|gostarias de) (?:continuar|prosseguir|proceder|confirmar"
-        r"|seguir|começar|avançar)",
+        r"\b(?:quer|queres|deseja|desejas|gostaria de|gostarias de) (?!saber|ver|conhecer)\w+(?:ar|er|ir)\b",
         rf"\b(?:devo|posso|podemos|poderia|devemos) (?!ajud|ser útil|servir)(?:eu )?\w+(?:r|r-\w+)?\b{_GAP}\?",
         rf"(?:^|[.!,;:] )\s*(?:e |então |já |eu |agora )*{_PT_DO}\b(?:-[oa]s?)?{_GAP}\?",
         r"\b(?:confirma|confirme|confirmas|confirmem|confirmar|aprova|autoriza)\b[^.?!\n]{0,40}(?:\?|\bque\b|\bpara\b"
@@ -660,6 +680,7 @@ _PT = Phrases(
     ),
     offer=_any(
         r"\bse (?:você )?(?:quiser\w*|desejar\w*|preferir\w*|precisar\w*)\b[^.?!\n]{0,60}\b(?:posso|poderia|eu|vou)\b",
+        r"\bposso (?!ajud|oferecer|fazer nada)(?:te |lhe )?\w+(?:ar|er|ir)(?:-l?[oa]s?)?\b",
         rf"\bposso\b{_GAP}\bse (?:você )?(?:quiser\w*|desejar\w*)\b",
     ),
     more=_any(
@@ -686,7 +707,7 @@ _PT = Phrases(
         rf"{_PT_DO}\b",
         rf"(?:^|[,;:.] )\s*(?:e |eu |já |te |lhe )*{_PT_DO} (?:o|a|os|as|um|uma|no|na|nos|nas|agora|primeiro|por|com|tudo"
         r"|todos|já|seu|sua)\b",
-        r"\bestou (?!sem|cert)(?:\w+(?:ando|endo|indo|pondo)|a \w+r)\b|^\W*\w+(?:ando|endo|indo)\b[^.?!\n]{0,100}(?:\.\.\."
+        r"\bestou (?!sem|cert)(?:\w+(?:ando|endo|indo|pondo)|a \w+r)\b|(?:^|[,:;] )\W*\w+(?:ando|endo|indo)\b[^.?!\n]{0,100}(?:\.\.\."
         r"|:$|\bagora\b|\.$)",
         r"\b(?:um|só um|me dê um|dá-me um) (?:momento|instante|minuto|segundo|momentinho|minutinho)\b|\baguarde\b"
         r"|\b(?:em seguida|de imediato|agora mesmo|já já|em breve|daqui a pouco|a seguir)\b|\bjá volto\b|\bretorno com\b",
@@ -697,14 +718,15 @@ _PT = Phrases(
     waits=_any(
         r"\?|\b(?:se|quando|assim que|depois que|até que|a menos que|caso) (?:me |você |o senhor |alguém )?(?:quiser|desejar"
         r"|confirmar|indicar|disser|der|enviar|colar|puder|preferir|precisar|autorizar|aprovar|passar|queira)\w*",
-        r"\b(?:me diga|diga-me|me avise|avise-me|por favor|me informe)\b|\bnão (?:vou|irei|posso|consigo|tenho|foi|farei"
+        r"\b(?:me diga|diga-me|me avise|avise-me|me informe)\b|(?<!instante, )(?<!momento, )\bpor favor\b|\bnão (?:vou|irei|posso|consigo|tenho|foi|farei"
         r"|tentarei|há|será)\b|\b(?:você )?(?:pode|podes|poderia|deve|deves|precisa)\b (?!deixar)|\bpróximos passos\b"
         r"|\bfico (?:à|no)\b|\baguardo\b",
     ),
     refuses=_any(
         r"\bnão (?:posso|podemos|consigo|tenho|estou autorizad\w|me é permitid\w|pude|é possível|é permitid\w|existe|há"
         r"|vou|foi possível|disponho)\b(?![^.?!\n]{0,60}\b(?:sem|até|antes)\b)",
-        r"\b(?:recusad[oa]|negad[oa]|recusou|negou|rejeitad[oa]|rejeitou|proibid[oa]|bloquead[oa])s?\b|\bnenhuma ferramenta\b",
+        r"\b(?:recusad[oa]|negad[oa]|recusou|negou|rejeitad[oa]|rejeitou|proibid[oa]|bloquead[oa])s?\b|\bnenhuma ferramenta\b|\bem vez disso\b",
+        r"\bnão (?:enviarei|farei|apagarei|darei|mandarei|executarei|transferirei|alterarei)\b",
     ),
     mandated=_any(
         r"\b(?:política|norma|normas|regulamento|regras?|organização|lei|procedimento|empresa)\b[^.?!\n]{0,40}\b(?:exig|ped"
@@ -757,7 +779,8 @@ _ZH = Phrases(
         rf"(?:是否|要不要|需不需要|可否|能否|可不可以|能不能)(?!还|有其他|知道|提供|告诉)[^。?!\n]{{0,30}}{_ZH_DO}",
         r"(?:需要|要|想让|希望|想要|让|允许|同意|介意)(?:我|我们)[^。?!\n]{0,40}(?:吗|么|\?)",
         rf"(?:我|我们)?(?:可以|能|现在|这就|直接|就)[^。?!\n]{{0,20}}{_ZH_DO}[^。?!\n]{{0,20}}(?:吗|么|\?)",
-        r"请(?:您|你)?(?:先)?(?:再次)?(?:确认|批准|授权|同意)(?!收件|地址)",
+        r"(?:确定|确认)(?:要|需要|现在)?[^。?!\n]{0,20}(?:吗|么)|(?:您|你)(?:想|要|希望)[^。?!\n]{0,20}(?:吗|么)",
+        r"(?:请|麻烦)(?:您|你)?(?:先)?(?:再次)?(?:确认|批准|授权|同意)(?!收件|地址)",
         r"(?:您|你)?(?:确认|同意|批准|授权)(?:后|之后|了|一下|无误|即可|的话|,我|吗|执行|继续)",
         r"(?:等待?|等候|静候|期待)(?:您|你)的?(?:确认|批准|同意|指示|答复|回复|许可|授权)",
         r"(?:可以|行|好|对|没问题|继续|确定|确认|要继续|同意)(?:吗|么|不)\s*\?|(?:如何|怎么样|可好)\?",
@@ -767,6 +790,7 @@ _ZH = Phrases(
     ),
     offer=_any(
         r"(?:如果|若|如)(?:您|你)?(?:需要|愿意|想|希望|有需要|有需求)[^。?!\n]{0,30}(?:我)?(?:可以|能|会|就)",
+        rf"(?:我|我们)(?:现在|随时|马上)?(?:可以|能)(?:帮您|帮你|为您|为你|直接|立即|马上|现在)*{_ZH_DO}",
         r"需要(?:的话|时)[^。?!\n]{0,20}我?(?:可以|能|就)",
     ),
     more=_any(r"(?:也|还|另外|其他|别的|以后|进一步|更多|另|此外|同时)"),
@@ -794,14 +818,14 @@ _ZH = Phrases(
     ),
     refuses=_any(
         r"(?:我|系统|这里)?(?:无法|不能|没办法|不可以|无权|没有权限|没有[^。?!\n]{0,10}权限|不会|不支持|不允许|不被允许|做不到)(?!推断|编造|确定|猜|判断)"
-        r"|(?:拒绝|被拒|驳回|未获批准|禁止|失败|未执行|没有执行|没有找到合适)",
+        r"|(?:拒绝|被拒|驳回|未获批准|禁止|改为|失败|未执行|没有执行|没有找到合适)",
     ),
     mandated=_any(
         r"(?:规定|政策|制度|规范|条例|法规|公司|流程|合规|按要求|根据要求)[^。?!\n]{0,20}(?:要求|必须|需要|须|应|规定|不得)|(?:明确|书面|逐字)(?:的)?(?:确认|同意)"
         r"|(?:不可逆|无法(?:撤销|恢复|撤回|还原)|不能(?:撤销|恢复|撤回)|不可(?:撤销|恢复))|复述|核对(?:您|你)的",
     ),
     unclear=_any(
-        r"(?:指的是|是指|哪一?(?:位|个人|家|份|台)|多位|同名|多个|两个|两位|三个|几个)|(?:没有|没|未)(?:说|提到|提供|给出|指定|说明|注明|找到|查到)"
+        r"(?:指的是|是指|哪一?(?:位|个人|家|份|台)|多位|同名|多个|两个|两位|三个|几个)|(?:还|仍)?(?:缺|差)(?:少)?|(?:没有|没|未)(?:说|提到|提供|给出|指定|说明|注明|找到|查到)"
         r"|(?:无法|不能|没法)(?:推断|猜测|编造|确定|自行|判断)|只(?:提供|给|说)了",
     ),
     field=_any(
@@ -839,6 +863,7 @@ _JA = Phrases(
         r"(?:よろし|宜し)い?(?:い)?(?:です|でしょう)か|(?:いい|良い|大丈夫)(?:です|でしょう)か|これで(?:いい|良い)\?",
         r"(?:し|い|き|り|め|け|ち|み|び|せ|え|れ|て)ましょうか",
         rf"(?:{_JA_NOUN}(?:を)?(?:実行|開始)?し|{_JA_VERB})ますか",
+        r"(?:して|進めて|めて|えて|って|んで|けて|いて)(?:よろし|宜し|よ|良)けれ?ば",
         r"(?:進めて|始めて|続けて|実行して|開始して)(?:よ|い|良)[いけろ]",
         r"(?:ご)?(?:確認|承認|許可|了承|同意|承諾|指示|了解|判断)(?:の上|の程)?(?:を|の)?(?:お?願い|いただけ|ください|下さい|お?待ち|頂け|いただき(?:たい|ましたら"
         r"|次第)|くだされば|お聞かせ)",
@@ -848,6 +873,7 @@ _JA = Phrases(
         r"(?:許可|承認|了承|確認|ok)(?:を|が)(?:いただけ|もらえ|得られ|頂け|とれ|取れ)(?:れば|たら|次第|ましたら|ますか)",
     ),
     offer=_any(
+        rf"{_JA_NOUN}(?:を|する(?:こと)?(?:が|も|は)?|いただくことが)?(?:できます|可能です)",
         r"(?:よろしければ|宜しければ|よければ|必要(?:であれば|なら|でしたら|に応じて)|ご希望(?:であれば|なら|でしたら)|ご要望)[^。\n]{0,50}"
         r"(?:ます|できます|可能です|ください)",
     ),
@@ -874,10 +900,10 @@ _JA = Phrases(
     waits=_any(
         r"\?|(?:ます|です|でしょう|ません|ましょう)か(?:。|$|[、,])|(?:ください|下さい)(?!ませ)(?<!お待ちください)(?<!お待ち下さい)|(?:たら|れば|なら|場合|次第|まで)[、,は]?",
         r"(?:でき|出来|いたし|致し|し|行い|あり|進め)ません|(?:できません|ませんでした|ていません|ておりません)|お任せ|ご判断|お願い(?:します|いたします|致します)|いつでも"
-        r"|(?:でき|あり|なり|ござい|思い|存じ|いただけ|かかり|含まれ|示され|られ|され|言え|見え|わかり|分かり|おり)ます。?$",
+        r"|(?:でき|あり|なり|ござい|思い|存じ|いただけ|かかり|含まれ|示され|られ|され|言え|見え|わかり|分かり|おり)ます。?\Z",
     ),
     refuses=_any(
-        r"(?:できません|出来ません|できない|いたしかねます|致しかねます|かねます|権限(?:が|は)(?:ありません|ない|ございません)|許可されて(?:いません|おりません)"
+        r"代わりに|(?:できません|出来ません|できない|いたしかねます|致しかねます|かねます|権限(?:が|は)(?:ありません|ない|ございません)|許可されて(?:いません|おりません)"
         r"|対応していません|利用できません|見つかりません(?:でした)?|拒否され|却下され|否認され|禁止され|失敗しました)",
     ),
     mandated=_any(

@@ -153,6 +153,14 @@ _IDEAS: tuple[tuple[str, str], ...] = (
         "id number key code nummer numero identifier",
         r"\bids?\b|identifier|\bnumber\b|nummer|numéro|número|identifiant|编号|号码|番号",
     ),
+    (
+        "units unit",
+        r"\bunits?\b|einheit\w*|unités?|unidad\w*|metri\w+|métri\w+|imperial|单位|公制|単位|メートル法",
+    ),
+    (
+        "formality tone style",
+        r"formal\w*|informal|förmlich\w*|tone\b|formel\w*|familière?|正式|语气|丁寧|敬語|くだけた",
+    ),
     ("region country", r"region|country|land\b|région|pays|región|país|região|地区|国家|地域|国"),
     (
         "include include_archived archived include_deleted",
@@ -181,7 +189,7 @@ _IDEAS: tuple[tuple[str, str], ...] = (
     ),
     (
         "source origin target destination backend",
-        r"\bsource|origin|destination|quelle|\bziel\b|origen|destino|origem|来源|目标|出発|目的地|行き先",
+        r"\bsource|源语言|元の言語|aus welcher|de que língua|origin|destination|quelle|\bziel\b|origen|destino|origem|来源|目标|出発|目的地|行き先",
     ),
 )
 _COMPILED = tuple((frozenset(keys.split()), re.compile(surface)) for keys, surface in _IDEAS)
@@ -199,6 +207,12 @@ _DAY = re.compile(
     r"|\w+tag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado"
     r"|domingo|segunda|terça|quarta|quinta|sexta)\b|今天|明天|后天|昨天|今日|明日|明後日|昨日|[周週]|星期|曜日|每天|毎日|毎朝|毎晩"
 )
+_LANGUAGE_NAME = re.compile(
+    r"\b(?:engl|anglais|ingl[eê]s|inglés|german|deutsch|allem|alem|french|franz|fran[çc]|spani|espa[ñn]"
+    r"|portug|chin|japan|japon|ital|dutch|niederl|néerl|holand|neerl|finn|finl|finés|swed|schwed|suéd|suec"
+    r"|polish|poln|polon|polac|russ|arab|korean|coré|core|turk|türk|turc|danish|dän|dano|norweg|noruegu"
+    r"|greek|griech|grec|grego|czech|tschech|tchè|hebr|hindi|ukrain|ucran)\w{0,8}\b|[^\W\d]{1,8}[语語文]"
+)
 _URL = re.compile(r"https?://\S{1,300}")
 _QUOTED = re.compile(r"['\"“„«「『《][^'\"”“»」』》\n]{2,200}['\"”“»」』》]")
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w")
@@ -208,6 +222,9 @@ _QUOTABLE = frozenset(
     "title subject name message body text content summary query label note".split()
 )
 _LOOKUP = re.compile(r"\b(?:list|search|find|get|lookup|fetch|query|resolve|read)_\w{2,60}\b")
+
+
+_CLAUSE = re.compile(r"[,;、?]|\b(?:and|or|und|oder|et|ou|y|e)\b|和|以及|还有")
 
 
 def asked_values(
@@ -224,8 +241,18 @@ def asked_values(
     named = [p for p in parameters if _is_named(p, said)]
     if named:
         return named
-    ideas = [keys for keys, surface in _COMPILED if surface.search(said)]
-    return [p for p in parameters if any(_holds(p, keys) for keys in ideas)]
+    asked: set[str] = set()
+    for clause in _CLAUSE.split(said):
+        asked.update(p.name for p in _nearest(clause, parameters))
+    return [p for p in parameters if p.name in asked]
+
+
+def _nearest(clause: str, parameters: Sequence[Parameter]) -> list[Parameter]:
+    """The parameters that most of a clause's ideas fit: `source_language` before `language`."""
+    ideas = [keys for keys, surface in _COMPILED if surface.search(clause)]
+    fits = {p.name: sum(_holds(p, keys) for keys in ideas) for p in parameters}
+    most = max(fits.values(), default=0)
+    return [p for p in parameters if most and fits[p.name] == most]
 
 
 def is_grounded(parameter: Parameter, user_text: str, parameters: Sequence[Parameter]) -> bool:
@@ -236,6 +263,8 @@ def is_grounded(parameter: Parameter, user_text: str, parameters: Sequence[Param
     if words & _COMPOSED:
         return True
     if words & _FROM_URL and _URL.search(text):
+        return True
+    if words & {"language", "lang", "locale"} and _LANGUAGE_NAME.search(text):
         return True
     if words & {"email", "recipient", "to"} and _EMAIL.search(text):
         return True
