@@ -244,7 +244,7 @@ def _normal(text: str) -> str:
 
 def _read(text: str, situation: Disclosed) -> _Reading:
     whole = _shortened(unicodedata.normalize("NFKC", _shortened(text)).replace("’", "'"))
-    masked = _MASKED.sub(" it ", whole).replace("*", "").lower().strip()
+    masked = re.sub(r"[ \t]+", " ", _MASKED.sub(" it ", whole).replace("*", "")).lower().strip()
     sentences = [part.strip() for part in _SPLIT.split(masked) if part and part.strip()]
     closing: list[str] = []
     for sentence in reversed(sentences[-CLOSING_SENTENCES:]):
@@ -430,10 +430,12 @@ def _by_question(reading: _Reading) -> Stall | None:
         return None
     if _heard(lambda p: p.refuses, reading.plain):
         return None
+    said = "\n".join(reading.asking)
+    if reading.situation.since == "read" and _heard(lambda p: p.more, said):
+        return None
     asked = _asked(reading)
     if asked:
         return Stall("inferable_value_ask", ", ".join(p.name for p in asked))
-    said = "\n".join(reading.asking)
     spare = _heard(lambda p: p.spare, said)
     if spare:
         return Stall("inferable_value_ask", spare.group(0))

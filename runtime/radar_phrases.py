@@ -69,10 +69,10 @@ _EN_DO = (
     r"|collect|compare|compile|continue|copy|count|create|cut|delete|dig|do|download|draft|edit"
     r"|examine|execute|fetch|file|fill|find|finish|fix|gather|generate|get|go|grab|handle|import"
     r"|inspect|install|investigate|invoke|issue|list|load|locate|look|make|mark|move|note|open"
-    r"|order|pass|perform|place|post|prepare|proceed|process|publish|pull|put|query|read|rebuild"
-    r"|record|refactor|register|remove|rename|repair|replace|report|request|reserve|resolve"
+    r"|lock|merge|order|pass|pause|pay|perform|place|play|post|prepare|proceed|process|publish|pull|put|query|read|rebuild"
+    r"|record|refactor|register|remind|remove|rename|repair|replace|report|request|reserve|resolve"
     r"|restart|retrieve|review|rewrite|roll|run|save|scan|schedule|scrape|search|see|send|set"
-    r"|share|sort|start|stop|submit|sum|summari[sz]e|switch|take|test|trace|track|transfer|trigger"
+    r"|share|sort|start|stop|submit|sum|summari[sz]e|switch|take|test|trace|track|transfer|translate|trigger"
     r"|try|turn|update|upload|use|verify|walk|work|write)"
 )
 _EN_DOING = (
@@ -134,7 +134,8 @@ _EN = Phrases(
         r"\bi(?:'ll| can| could| will|'m able)\b",
         rf"\bi(?:'ll| can| could| will|'d be)\b{_GAP}\bif you(?:'d| would)? (?:like|want|wish)",
         r"\blet me know if you(?:'d| would)? (?:like|want|wish)",
-        rf"\bi(?:'m| am) (?:ready|happy|able|glad) to {_EN_DO}\b",
+        r"\bi(?:'m| am) ready to (?!help|assist|answer)[a-z]+\b",
+        rf"\bi(?:'m| am) (?:happy|able|glad) to {_EN_DO}\b",
         rf"\bi can (?:now |easily |then |certainly )?{_EN_DO}\b",
     ),
     more=_any(
@@ -172,7 +173,7 @@ _EN = Phrases(
         rf"\b(?:i'd like|i should|time|now) (?:to )?(?:first |now )?{_EN_DO}\b|^\W*will do\b"
         r"|\bget(?:ting)? started\b|\bfirst step:",
         rf"\bi (?:still |first |now )?(?:need|have|want|must|ought)(?: to)? (?:first )?{_EN_DO}\b",
-        rf"^\W*(?:ok(?:ay)?,? |now,? |next,? |first,? |then,? |so,? |right,? |done[.;,] )?{_EN_DOING}\b"
+        rf"^\W*(?:(?:\w+ ){{0,2}}\w+ ?[-–—,;] ?|now |next |first |then |so )?{_EN_DOING}\b"
         r"(?![^.?!\n]{0,120}\b(?:is|are|was|were|takes?|needs?|requires?|would|may|can|could|means"
         r"|will|has|have|should|works?|costs?|removes?|makes?)\b)",
         r"\bon to the\b|\bmoving on (?:to|with)\b|\bup next\b|\bnext (?:up|step)(?: is)?\b"
@@ -417,7 +418,7 @@ _FR = Phrases(
         r"\b(?:voulez-vous|souhaitez-vous|désirez-vous|veux-tu|souhaites-tu) (?:vraiment |bien )?"
         r"(?!savoir|voir)\w+(?:er|ir|re)\b",
         rf"\b(?:dois|puis|peux|pourrais)-je (?!vous aider|t'aider){_GAP}\?",
-        rf"\b(?:est-ce que |et )?(?:je|j')\s?(?:peux|dois|pourrais|{_FR_DO})\b{_GAP}\?",
+        rf"\b(?:est-ce que |et )?(?:je|j')\s?(?:vous |te |l'|le |la |les )?(?:peux|dois|pourrais|{_FR_DO})\b{_GAP}\?",
         rf"\b(?:on|nous) (?:continue|procède|lance|y va|passe|commence|poursuit)\w*\b{_GAP}\?",
         r"\b(?:veuillez|merci de|pouvez-vous|peux-tu|pourriez-vous|prière de|il suffit de)\b[^.?!\n]{0,40}"
         r"\b(?:confirmer|valider|approuver|autoriser)\b",
@@ -768,7 +769,7 @@ _PT = Phrases(
 )
 
 _ZH_DO = (
-    r"(?:查|看|读|阅读|搜|检索|获取|提取|抓取|创建|新建|建立|执行|调用|运行|打开|关闭|删除|清理|发送|发|寄|处理|分析|检查|核对"
+    r"(?:查|看|读|翻|瞧|拿|问|调|切换|放|记|算|转|阅读|搜|检索|获取|提取|抓取|创建|新建|建立|执行|调用|运行|打开|关闭|删除|清理|发送|发|寄|处理|分析|检查|核对"
     r"|核实|修改|更新|改|生成|继续|启动|整理|安排|汇总|定位|排查|测试|添加|设置|开始|提交|预订|订|预约|取消|下载|上传|导出|导入"
     r"|备份|部署|重启|写|编写|替换|重命名|转账|登记|录入|统计|计算|比较|对比|收集|着手|办理|操作|完成|进行|为您|帮您|帮你|给您|给你"
     r"|了解|确定|使用|尝试|播放|浏览|扫描|总结|翻译|查找|实施)"
@@ -777,6 +778,7 @@ _ZH = Phrases(
     "zh",
     leave=_any(
         rf"(?:是否|要不要|需不需要|可否|能否|可不可以|能不能)(?!还|有其他|知道|提供|告诉)[^。?!\n]{{0,30}}{_ZH_DO}",
+        rf"需要[^。?!\n]{{0,12}}{_ZH_DO}[^。?!\n]{{0,20}}(?:吗|么)",
         r"(?:需要|要|想让|希望|想要|让|允许|同意|介意)(?:我|我们)[^。?!\n]{0,40}(?:吗|么|\?)",
         rf"(?:我|我们)?(?:可以|能|现在|这就|直接|就)[^。?!\n]{{0,20}}{_ZH_DO}[^。?!\n]{{0,20}}(?:吗|么|\?)",
         r"(?:确定|确认)(?:要|需要|现在)?[^。?!\n]{0,20}(?:吗|么)|(?:您|你)(?:想|要|希望)[^。?!\n]{0,20}(?:吗|么)",
@@ -898,7 +900,7 @@ _JA = Phrases(
         rf"{_JA_NOUN}(?:する|します|を始める|に入る|に移る|へ進む|に進む)(?:。|$|:|\.\.\.)",
     ),
     waits=_any(
-        r"\?|(?:ます|です|でしょう|ません|ましょう)か(?:。|$|[、,])|(?:ください|下さい)(?!ませ)(?<!お待ちください)(?<!お待ち下さい)|(?:たら|れば|なら|場合|次第|まで)[、,は]?",
+        r"\?|(?:ます|です|でしょう|ません|ましょう)か(?:。|$|[、,])|(?:ください|下さい)(?!ませ)(?<!お待ちください)(?<!お待ち下さい)|(?:たら|れば|なら|場合|(?:いただき|頂き|ご連絡|ご返信|ご確認)次第)[、,は]?",
         r"(?:でき|出来|いたし|致し|し|行い|あり|進め)ません|(?:できません|ませんでした|ていません|ておりません)|お任せ|ご判断|お願い(?:します|いたします|致します)|いつでも"
         r"|(?:でき|あり|なり|ござい|思い|存じ|いただけ|かかり|含まれ|示され|られ|され|言え|見え|わかり|分かり|おり)ます。?\Z",
     ),
