@@ -194,19 +194,20 @@ _IDEAS: tuple[tuple[str, str], ...] = (
 )
 _COMPILED = tuple((frozenset(keys.split()), re.compile(surface)) for keys, surface in _IDEAS)
 _COMPOSED = frozenset(
-    "query sql statement command code prompt script expression cron regex pattern jql filter".split()
+    "query search_query sql statement command code prompt script expression cron regex jql".split()
 )
 """Values that the model words itself from what was asked; nobody has to give them."""
 _CLOCK = re.compile(
-    r"\d{1,2}\s?:\s?\d\d|\d{1,2}\s?(?:am|pm|uhr|h\d{0,2}|点|时|時)(?![a-z])|\bum \d|\bà \d|\ba las? \d|\bàs \d"
-    r"|\bat \d|noon|mittag|midi|mediodía|meio-dia|中午|正午"
+    r"\d{1,2}\s?(?:uhr|h\d{0,2}|点|时|時)(?![a-z])|\bum \d|\bà \d|\ba las? \d|\bàs \d|\bmittags?\b|\bmidi\b"
+    r"|mediodía|meio-dia|中午|正午"
 )
 _DAY = re.compile(
-    r"\d{4}-\d\d|\d{1,2}[./月]\s?\d{1,2}|\b(?:today|tonight|tomorrow|yesterday|heute|morgen|gestern|übermorgen"
-    r"|aujourd'hui|demain|hier|hoy|mañana|ayer|hoje|amanhã|ontem|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|\w+tag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado"
-    r"|domingo|segunda|terça|quarta|quinta|sexta)\b|今天|明天|后天|昨天|今日|明日|明後日|昨日|[周週]|星期|曜日|每天|毎日|毎朝|毎晩"
+    r"\d{1,2}月\d|\b(?:heute|morgen|gestern|übermorgen|aujourd'hui|demain|hier|hoy|mañana|ayer|hoje|amanhã|ontem"
+    r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
+    r"|lunes|martes|miércoles|jueves|viernes|sábado|domingo|segunda|terça|quarta|quinta|sexta"
+    r"|(?:jede|chaque|cada|toda) \w+)\b|今天|明天|后天|昨天|今日|明日|明後日|昨日|[周週]|星期|曜日|每天|毎日|毎朝|毎晩"
 )
+"""Clock times and days of other languages than English, which `asking` knows."""
 _LANGUAGE_NAME = re.compile(
     r"\b(?:engl|anglais|ingl[eê]s|inglés|german|deutsch|allem|alem|french|franz|fran[çc]|spani|espa[ñn]"
     r"|portug|chin|japan|japon|ital|dutch|niederl|néerl|holand|neerl|finn|finl|finés|swed|schwed|suéd|suec"
@@ -215,8 +216,6 @@ _LANGUAGE_NAME = re.compile(
 )
 _URL = re.compile(r"https?://\S{1,300}")
 _QUOTED = re.compile(r"['\"“„«「『《][^'\"”“»」』》\n]{2,200}['\"”“»」』》]")
-_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w")
-_NUMBER = re.compile(r"\d")
 _FROM_URL = frozenset("owner repo repository url uri link number pull_number issue_number".split())
 _QUOTABLE = frozenset(
     "title subject name message body text content summary query label note".split()
@@ -260,13 +259,11 @@ def is_grounded(parameter: Parameter, user_text: str, parameters: Sequence[Param
     if is_given(parameter, user_text, parameters):
         return True
     words, text = _words(parameter), user_text.lower()
-    if words & _COMPOSED:
+    if parameter.name.lower() in _COMPOSED:
         return True
     if words & _FROM_URL and _URL.search(text):
         return True
     if words & {"language", "lang", "locale"} and _LANGUAGE_NAME.search(text):
-        return True
-    if words & {"email", "recipient", "to"} and _EMAIL.search(text):
         return True
     if parameter.is_time and parameter.required:
         return _is_timed(parameter, text, parameters)
@@ -279,12 +276,10 @@ def names_a_lookup(text: str, tool: str) -> bool:
 
 
 def _is_timed(parameter: Parameter, text: str, parameters: Sequence[Parameter]) -> bool:
-    """English is left to `asking`, which counts; other languages count days and clock times."""
+    """As many days and clock times as there are required parameters that take one."""
     days, clocks = len(_DAY.findall(text)), len(_CLOCK.findall(text))
     needed = sum(p.required and p.is_time for p in parameters)
-    return (days if parameter.is_date else days + clocks) >= max(needed, 1) and not re.search(
-        r"\b(?:the|at|on|for|to|and)\b", text
-    )
+    return (days if parameter.is_date else days + clocks) >= max(needed, 1)
 
 
 def _is_named(parameter: Parameter, said: str) -> bool:
