@@ -403,7 +403,9 @@ def _by_permission(reading: _Reading) -> Stall | None:
             continue
         found = _leave(sentence)
         if found is None and not answered:
-            found = _heard(lambda p: p.offer, sentence) or _leave_for_task(sentence, situation.tool)
+            found = _leave_for_task(sentence, situation.tool)
+        if found is None and not answered and not reading.asking:
+            found = _heard(lambda p: p.offer, sentence)
         if found is not None:
             return Stall("permission_ask", found.group(0)[:80])
     return None

@@ -153,16 +153,21 @@ _EN = Phrases(
     wants=_any(
         r"\b(?:please|kindly) (?:provide|specify|give|tell|enter|supply|share|send|choose|pick|fill"
         r"|paste|state|indicate|select|let me know)\b",
-        r"(?<!if )(?<!that )\b(?:i|you)(?:'ll| will)? (?:\w+ )?need\b|\b(?:could|can|would) you\b|\btell me\b",
+        r"(?<!if )(?<!that )(?<!everything )(?<!all )\b(?:i|you)(?:'ll| will)? (?:\w+ )?need\b|\b(?:could|can|would) you\b|\btell me\b",
         r"\blet me know (?:the|which|what|who|where|when|how)\b|\bmissing\b|\bis required\b",
         r"\b(?:give|send|supply|provide|fill in|specify|share|list|paste) (?:me )?(?:the|those|these"
         r"|them|each|both|all|your|any|it|each of)\b|\bwaiting for\b|\bonce (?:i have|they are|you)",
         r"\btakes (?:these|the following|\w+) (?:parameters|inputs|arguments|fields|values)",
-        r"\b(?:following|these) (?:details|parameters|information|fields|values|inputs|arguments)",
+        r"\bfollowing (?:details|parameters|information|fields|values|inputs|arguments)"
+        r"|\b(?:need|provide|give|send|supply) (?:me )?these\b",
         r"\b(?:required|necessary) (?:parameters|inputs|fields|values|details)",
         r"\bwith (?:these|those|an?|the) [^.?!\n]{1,80}\bcan be\b",
     ),
     announces=_any(
+        r"\b(?:i(?:'ll| will|'m going to| am going to|'m about to| am about to)|let me) (?:now |just |first )?"
+        r"(?!be\b|have\b|gladly|happily|know\b|leave\b|need\b|never\b|not\b|wait\b|keep\b|remember\b|stop (?:here|now|there)\b"
+        r"|stay\b|remain\b|help\b|say\b|explain\b|answer\b|suggest\b|recommend\b|hope\b|assume\b|rephrase\b"
+        r"|summari|clarify\b|tell\b|mention\b|miss\b|add that\b|do my\b)[a-z]\w+\b",
         r"\b(?:i|we)(?:'ll| will|'m going to| am going to|'re going to|'m about to| am about to"
         r"|'d) (?:now |first |then |next |just |quickly |also |start by |begin by |begin with |"
         rf"immediately |go ahead and |get |have a )*(?:{_EN_DO}|{_EN_DOING}|begin|look)\b",
