@@ -92,6 +92,7 @@ _MASKED = re.compile(
     r"|^\s*>[^\n]{0,2000}$",
     re.DOTALL | re.MULTILINE,
 )
+_BLANKS = re.compile(r"\s{3,}")
 _SPLIT = re.compile(r"(?<=[.!?:])\s+|(?<=。)|(?<=[\u3040-\u30ff\u4e00-\u9fff][!?;])|\n+")
 
 
@@ -244,6 +245,7 @@ def _normal(text: str) -> str:
 
 def _read(text: str, situation: Disclosed) -> _Reading:
     whole = _shortened(unicodedata.normalize("NFKC", _shortened(text)).replace("’", "'"))
+    whole = _BLANKS.sub(lambda run: "\n\n" if "\n" in run.group() else "  ", whole)
     masked = re.sub(r"[ \t]+", " ", _MASKED.sub(" it ", whole).replace("*", "")).lower().strip()
     sentences = [part.strip() for part in _SPLIT.split(masked) if part and part.strip()]
     closing: list[str] = []

@@ -123,7 +123,7 @@ _EN = Phrases(
         r"\b(?:are you|are we) (?:sure|ok|okay|fine|happy|good|ready|comfortable|certain)\b",
         r"\b(?:do you |would you )?mind if i\b|\bany objections?\b|\bsounds? (?:good|right|ok)\?",
         r"\bdoes (?:that|this|it|everything) (?:sound|look|work|seem)\b",
-        rf"\bi(?:'ll| will|'d| would| can) [^.?!\n]{{0,100}}\b(?:if|once|when|after|as soon as) you"
+        r"\bi(?:'ll| will|'d| would| can) [^.?!\n]{0,100}\b(?:if|once|when|after|as soon as) you"
         r" (?:agree|confirm|approve|say|give|authori[sz]e)\b",
         r"\b(?:once|after|as soon as) you (?:agree|confirm|approve|say (?:yes|so|go|ok)"
         rf"|give (?:me )?(?:the|a|your) {_EN_OK}|authori[sz]e)\b",
@@ -192,7 +192,7 @@ _EN = Phrases(
     waits=_any(
         r"\?|\b(?:if|once|when|after|as soon as|unless|until) (?:you|someone|that|they|it|there)\b",
         r"\btell me\b|\blet me know\b|\bwhich one\b|\bno (?:suitable )?tool\b|\bplease (?!wait)\w+"
-        r"|\bi(?:'ll| will) (?:be|gladly|happily|leave|wait|stop|not|never|keep|hold|stay)\b"
+        r"|\bi(?:'ll| will) (?:be|gladly|happily|leave|wait|stop (?:here|now)|not|never|keep|hold|stay)\b"
         r"|\byou (?:can|could|may|might|need|have to|must|should|will)\b|\bplease\b.{0,20}\bpaste\b"
         r"|\b(?:could|would) be\b|\bnext steps\b",
     ),
@@ -304,7 +304,7 @@ _DE = Phrases(
         rf"\b{_GAP}\b(?:ich|wir)\b",
         rf"\b(?:ich|wir) (?:kann|können|könnte\w*)\b{_GAP}\b(?:wenn|falls) (?:du|sie|ihr)"
         r" (?:möchte\w*|magst|will\w*|woll\w*)",
-        rf"\b(?:ich|wir) (?:kann|können|könnte)\b[^.?!\n]{{0,80}}\b(?:gerne?|sofort|jetzt|direkt"
+        r"\b(?:ich|wir) (?:kann|können|könnte)\b[^.?!\n]{0,80}\b(?:gerne?|sofort|jetzt|direkt"
         r"|für (?:dich|sie))\b",
         rf"\bgerne?\b[^.?!\n]{{0,20}}\bkann ich\b{_GAP}|\bauf wunsch\b{_GAP}\b(?:ich|wir)\b",
     ),
