@@ -180,9 +180,7 @@ def _has_part(sentence: str, parameter: Parameter) -> bool:
 
 def _has_words(text: str, words: Sequence[str]) -> bool:
     joined = r"[\s_-]?".join(re.escape(word) for word in words)
-    return (
-        bool(words) and re.search(rf"(?<![a-z0-9]){joined}(?:'?s)?(?![a-z0-9])", text) is not None
-    )
+    return bool(words) and re.search(rf"(?<![^\W_]){joined}(?:'?s)?(?![^\W_])", text) is not None
 
 
 def _words(value: str) -> list[str]:

@@ -80,7 +80,8 @@ def parse_turn(text: str, form: CallFormat = HERMES, first_id: int = 1) -> Turn:
     """Read one assistant turn as it came from the model. Never raises.
 
     Calls are numbered from `first_id`: `call_1`, `call_2`…; give one more than the conversation
-    has calls, so that ids stay unique in it. A malformed or cut call becomes a problem.
+    has calls, so that ids stay unique in it. A malformed or cut call becomes a problem, and so
+    does one left in the thinking of a turn that says nothing else.
     """
     text = text.split(form.stop_text, 1)[0]
     thinking, text = split_thinking(text)
@@ -96,7 +97,13 @@ def parse_turn(text: str, form: CallFormat = HERMES, first_id: int = 1) -> Turn:
         else:
             calls.append(ToolCall(f"call_{first_id + len(calls)}", *found))
     pieces.append(text[at:])
-    return Turn("".join(pieces).strip(), tuple(calls), thinking, tuple(problems))
+    said = "".join(pieces).strip()
+    lost = thinking.find(form.opener)
+    if lost >= 0 and not (said or calls or problems):
+        problems.append(
+            call_problem("it stands in the thinking, which is not read", thinking[lost:])
+        )
+    return Turn(said, tuple(calls), thinking, tuple(problems))
 
 
 class TextStream:

@@ -21,6 +21,7 @@ from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.gateway_cli import encoder_option, gateway
+from breadcrumbs.radar_cli import radar
 from breadcrumbs.visible import visible
 
 if TYPE_CHECKING:
@@ -287,6 +288,7 @@ cli.add_command(gateway)
 
 cli.add_command(data)
 cli.add_command(audit)
+cli.add_command(radar)
 
 
 def main(arguments: list[str] | None = None) -> None:

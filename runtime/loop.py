@@ -31,7 +31,7 @@ from breadcrumbs.gateway.gateway import GatewaySession
 from breadcrumbs.gateway.identity import Ids, SystemIds
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.nudge import NudgeStyle, nudge_text, repair_text
-from breadcrumbs.radar import Disclosed, Radar, situation_of
+from breadcrumbs.radar import Disclosed, Radar, Stall, situation_of
 from breadcrumbs.turns import Policy, Turn
 
 MAX_REPAIRS = 2
@@ -254,13 +254,29 @@ def _end_or_nudge(
         text = repair_text(turn.problems)
         return _again(run, turn, text, "malformed_call", run.repairs), None
     stall = run.radar.classify(turn.text, situation) if run.settings.nudge else None
-    if stall is not None and situation is not None and run.nudges < run.settings.max_nudges:
-        run.nudges += 1
+    if stall is not None and situation is not None and (count := _next_try(run, stall)):
         text = nudge_text(situation, run.settings.nudge_style)
-        return _again(run, turn, text, stall.kind, run.nudges), None
+        return _again(run, turn, text, stall.kind, count), None
     run.say(Message("assistant", turn.content))
     shown: list[Event] = [] if run.streamed or not turn.text else [Text(turn.text)]
     return shown, "answered" if stall is None else "stalled"
+
+
+def _next_try(run: _Run, stall: Stall) -> int:
+    """The number of the try that follows a stall; 0 where none is left.
+
+    A call written as text is a repair like any other call that could not be read: it has its own
+    bound, and uses up no nudge.
+    """
+    if stall.kind == "fake_call_in_text":
+        if run.repairs >= MAX_REPAIRS:
+            return 0
+        run.repairs += 1
+        return run.repairs
+    if run.nudges >= run.settings.max_nudges:
+        return 0
+    run.nudges += 1
+    return run.nudges
 
 
 def _again(run: _Run, turn: Turn, text: str, kind: str, count: int) -> list[Event]:

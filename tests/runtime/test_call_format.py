@@ -146,3 +146,13 @@ def test_formats_are_found_by_hash_then_by_probe() -> None:
     rendered = f"<x>{format_calls([probe_call()])}</x>"
     assert find_format("f" * 64, rendered) is HERMES
     assert find_format("f" * 64, '[TOOL_CALLS] {"name": "probe_name"}') is None
+
+
+def test_a_call_left_in_the_thinking_is_a_problem_where_nothing_else_was_said() -> None:
+    call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    for lost in (f"<think>so {call}</think>", f"<think>so {call}"):
+        turn = parse_turn(lost)
+        assert turn.calls == ()
+        assert "stands in the thinking" in turn.problems[0]
+    assert parse_turn(f"<think>not {call}</think>\nNo call is needed.").problems == ()
+    assert parse_turn(f"<think>so {call}</think>\n{call}").problems == ()

@@ -357,6 +357,22 @@ async def test_a_malformed_call_is_repaired_at_most_twice(
     assert events[-1] == Done("answered", "I call:")
 
 
+async def test_a_call_written_as_text_is_repaired_by_its_own_count(
+    session: GatewaySession, conversation: Conversation, script: Any
+) -> None:
+    written = Turn('{"name": "create_ticket", "arguments": {"title": "Lift"}}')
+    stalls = [Turn("Shall I go ahead?"), written] * 3
+    events = await run(ScriptedPolicy([*script.prelude, *stalls]), session, conversation)
+    nudges = [(e.kind, e.count) for e in events if isinstance(e, Nudge)]
+    assert nudges == [
+        ("permission_ask", 1),
+        ("fake_call_in_text", 1),
+        ("permission_ask", 2),
+        ("fake_call_in_text", 2),
+    ]
+    assert events[-1] == Done("stalled", "Shall I go ahead?")
+
+
 async def test_the_same_call_again_and_again_ends_the_run(
     session: GatewaySession, conversation: Conversation, script: Any
 ) -> None:

@@ -1,6 +1,6 @@
-import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadcrumbs.asking import Parameter, asked_parameters, is_given, parameters_of
+from breadcrumbs.asking import Parameter, asked_parameters, is_given
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.messages import Message, compact_json
-from breadcrumbs.radar import MARKERS, Disclosed, Radar, situation_of
+from breadcrumbs.radar import LAYERS, MARKERS, Disclosed, Layer, Radar, situation_of
+from breadcrumbs.radar_score import read_cases, score
 
 STALL = "To open a ticket, please provide the following details: title, priority, floor, due."
 PARAMETERS = (
@@ -215,6 +216,82 @@ def test_a_tool_message_that_is_no_payload_is_passed_over() -> None:
     assert situation_of([Message("user", "u"), Message("tool", "[1]", tool_call_id="c")]) is None
 
 
+CASES = Path(__file__).parent / "data" / "radar_cases.jsonl"
+LANGUAGES = ("en", "de", "fr", "es", "pt", "zh", "ja")
+
+
+@pytest.fixture(scope="module")
+def scored() -> dict[str, Any]:
+    return score(read_cases(CASES))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_language_has_stalls_that_are_seen_and_turns_that_are_left_alone(
+    language: str, scored: dict[str, Any]
+) -> None:
+    result = scored["by_language"][language]
+    assert min(result["stalls"], result["n"] - result["stalls"]) >= 12
+    assert result["precision"] == 1.0
+    assert result["recall"] >= 0.85
+
+
+def test_without_the_gate_turns_that_wait_or_explain_are_taken_for_stalls(
+    scored: dict[str, Any],
+) -> None:
+    assert scored["overall"]["precision"] == 1.0
+    assert scored["layers"]["gate"]["without"]["precision"] < 0.99
+
+
+@pytest.mark.parametrize("layer", [layer for layer in LAYERS if layer != "gate"])
+def test_each_layer_finds_what_no_other_finds_and_only_stalls(
+    layer: Layer, scored: dict[str, Any]
+) -> None:
+    result = scored["layers"][layer]
+    assert result["precision"] == 1.0
+    assert result["without"]["recall"] < scored["overall"]["recall"] - 0.05
+
+
+def test_the_markers_hear_english_only() -> None:
+    foreign = [case for case in read_cases(CASES) if case.language != "en"]
+    radar, markers = Radar(), Radar("markers")
+    assert not any(markers.classify(case.text, case.situation) for case in foreign)
+    assert sum(radar.classify(case.text, case.situation) is not None for case in foreign) > 50
+
+
+def test_what_happened_since_the_disclosure_decides_what_is_an_offer() -> None:
+    offer = "Nothing else is open. Would you like me to look at the second floor as well?"
+    user = "Is the lift working?"
+    asked = Disclosed("create_ticket", PARAMETERS, user)
+    assert Radar().classify(offer, asked) is not None
+    assert Radar().classify(offer, replace(asked, since="read")) is None
+    order = "Fix the lift on every floor, do not stop"
+    done = Disclosed("create_ticket", PARAMETERS, order, since="work")
+    assert Radar().classify("Floor one is finished. Continue to floor two?", done) is not None
+
+
+def test_a_rule_from_outside_that_wants_a_confirmation_gets_one() -> None:
+    ask = "Shall I create the ticket?"
+    ruled = f"Your company requires an explicit confirmation here. {ask}"
+    assert Radar().classify(ask, FULL) is not None
+    assert Radar().classify(ruled, FULL) is None
+
+
+def test_quoted_words_are_not_the_turns_own() -> None:
+    said = 'The sign says "Shall I proceed?" and the lift is out of order.'
+    assert Radar().classify(said, FULL) is None
+    assert Radar().classify(said.replace('"', ""), FULL) is not None
+
+
+@pytest.mark.parametrize(
+    "piece", ["?", " ", "\t ", "我先", "よろしい", "¿", "ich ", "```", "want me to "]
+)
+def test_a_megabyte_of_anything_is_soon_done_with(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    begin = time.process_time()
+    Radar().classify(text, said(text))
+    assert time.process_time() - begin < 3.0
+
+
 CORPUS = (
     Path(os.environ.get("BREADCRUMBS_SHARED", Path(__file__).resolve().parents[3] / "shared"))
     / "data"
@@ -223,31 +300,11 @@ CORPUS = (
 
 
 @pytest.mark.skipif(not CORPUS.is_file(), reason="no hesitation corpus; set BREADCRUMBS_SHARED")
-def test_on_reported_english_turns_precision_beats_the_markers() -> None:
-    rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    english = [row for row in rows if row["language"] == "en"]
-    full, markers = (score(Radar(mode), english) for mode in ("full", "markers"))
-    assert full[0] >= 0.9
-    assert full[1] >= 0.5
-    assert full[0] > markers[0]
-    assert full[1] > 3 * markers[1]
-
-
-def score(radar: Radar, rows: list[dict[str, Any]]) -> tuple[float, float]:
-    """Precision and recall."""
-    flags = [radar.classify(row["text"], corpus_situation(row["context"])) for row in rows]
-    labels = [row["label"] == "stall" for row in rows]
-    hits = sum(1 for flag, label in zip(flags, labels, strict=True) if flag and label)
-    return hits / sum(1 for flag in flags if flag), hits / sum(labels)
-
-
-def corpus_situation(context: dict[str, Any]) -> Disclosed | None:
-    history = context["history"]
-    if "schema" not in history:
-        return None
-    schema = {
-        "properties": {p["name"]: p for p in context["parameters"]},
-        "required": [p["name"] for p in context["parameters"] if p["required"]],
-    }
-    parameters = parameters_of(schema)
-    return Disclosed(context["tool"], parameters, context["user"], history[-1] != "schema")
+def test_on_reported_turns_the_goals_are_met() -> None:
+    result = score(read_cases(CORPUS))
+    overall = result["overall"]
+    assert overall["precision"] >= 0.95
+    assert overall["recall"] >= 0.85
+    assert overall["non_english"]["f1"] >= 0.85
+    assert result["markers"]["precision"] < 0.5
+    assert result["markers"]["recall"] < 0.2
