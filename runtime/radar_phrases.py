@@ -110,7 +110,7 @@ _EN = Phrases(
         r"\b(?:is|are) (?:that|this|it|these|those|all of this|everything)(?: all)?"
         r" (?:ok|okay|correct|right|fine|good|acceptable|what you (?:want|wanted|had|need))\b",
         r"\bis it (?:ok|okay|fine|all right|alright)\b",
-        r"\b(?:ok|okay|fine|alright|all right|good|safe) (?:to (?:proceed|go|start|continue|run"
+        r"\b(?:ok|okay|fine|alright|all right|good|safe) (?:to (?:proceed|go|start|continue|run|lower|raise"
         rf"|{_EN_DO})|with you|by you|if i|for me to)\b{_GAP}\?",
         rf"(?:^|[.!,;:] )\s*(?:go ahead|proceed|continue|carry on|move on|start|begin|ready)\b{_GAP}\?",
         r"\bready (?:to (?:proceed|continue|go|start|begin)\b|when you are|for me to)",
@@ -127,6 +127,11 @@ _EN = Phrases(
         r" (?:agree|confirm|approve|say|give|authori[sz]e)\b",
         r"\b(?:once|after|as soon as) you (?:agree|confirm|approve|say (?:yes|so|go|ok)"
         rf"|give (?:me )?(?:the|a|your) {_EN_OK}|authori[sz]e)\b",
+        r"\bdo (?:i|we) (?:go ahead|proceed|continue|start)\b|\bpermission to [a-z]+\b"
+        r"|\bwould (?:that|this|it) be (?:ok|okay|fine|all right|alright|acceptable|good)\b"
+        r"|\bif (?:that|this|it|everything)(?:'s| is| works| looks| sounds) (?:ok|okay|fine|good|right|correct|for you)\b"
+        r"|\bwhen(?:ever)? you(?:'re| are) ready\b|\b(?:hold off|wait) (?:until|till|for) you\b"
+        r"|(?:^|[.!,;:] )\s*(?:ok|okay|alright) to [a-z]+\b[^.?!\n]{0,120}\?",
         r"\(y(?:es)?\s?/\s?no?\)|\byes or no\b",
     ),
     offer=_any(
@@ -136,7 +141,7 @@ _EN = Phrases(
         r"\blet me know if you(?:'d| would)? (?:like|want|wish)",
         r"\bi(?:'m| am) ready to (?!help|assist|answer)[a-z]+\b",
         rf"\bi(?:'m| am) (?:happy|able|glad) to {_EN_DO}\b",
-        rf"\bi can (?:now |easily |then |certainly )?{_EN_DO}\b",
+        rf"(?:^\W*|[,;:] )(?:so |and |then |now )?i can (?:now |easily |then |certainly )?{_EN_DO}\b",
     ),
     more=_any(
         r"\b(?:also|as well|too|another|anything|something|else|instead|further|later|separately"
@@ -164,7 +169,8 @@ _EN = Phrases(
         r"\bwith (?:these|those|an?|the) [^.?!\n]{1,80}\bcan be\b",
     ),
     announces=_any(
-        r"\b(?:i(?:'ll| will|'m going to| am going to|'m about to| am about to)|let me) (?:now |just |first )?"
+        r"^\W*(?!nothing|something|anything|everything|morning|evening|during|meeting)\w{2,}ing\b[^.?!\n]{0,60}\bnow\b",
+        r"\b(?:i(?:'ll| will| shall|'m going to| am going to|'m about to| am about to)|let me) (?:now |just |first )?"
         r"(?!be\b|have\b|gladly|happily|know\b|leave\b|need\b|never\b|not\b|wait\b|keep\b|remember\b|stop (?:here|now|there)\b"
         r"|stay\b|remain\b|help\b|say\b|explain\b|answer\b|suggest\b|recommend\b|hope\b|assume\b|rephrase\b"
         r"|summari|clarify\b|tell\b|mention\b|miss\b|add that\b|do my\b)[a-z]\w+\b",
@@ -200,6 +206,7 @@ _EN = Phrases(
         r"\b(?:i|we)(?: can't| cannot| can not| won't| will not|'m not| am not| couldn't| could not"
         r"|'m unable| am unable| don't have| do not have| have no|'m sorry, but)\b"
         r"(?![^.?!\n]{0,60}\b(?:without|until|unless|before)\b)",
+        r"\b(?:is|are) (?:currently |now )?(?:switched off|disabled|protected|forbidden)\b|\bnot something i\b|\bnobody can\b",
         r"\bnot (?:allowed|permitted|possible|available|authori[sz]ed|supported)\b|\bno access\b"
         r"|\bno (?:suitable |such |matching )?tool\b|\b(?:was|were|has been|have been) (?:not |denied"
         r"|declined|rejected|refused|cancelled|blocked)\b|\bdenied\b|\boutside (?:of )?(?:my|what i)\b|\binstead\b(?! of)",
@@ -261,7 +268,7 @@ _DE_DO = (
     r"|auswert\w*|bearbeit\w*|beginn\w*|behebe\w*|berechn\w*|bestell\w*|buch\w*|check\w*|durchführ\w*"
     r"|durchgeh\w*|durchsuch\w*|einricht\w*|eintrag\w*|ermittl\w*|erledig\w*|erstell\w*|fang\w*"
     r"|find\w*|fortfahr\w*|fortsetz\w*|führ\w*|frag\w*|geh\w*|hinzufüg\w*|hol\w*|kopier\w*|korrigier\w*"
-    r"|kümmer\w*|lad\w*|leg\w*|les\w*|lies|lösch\w*|mach\w*|misch\w*|nachseh\w*|nehm\w*|öffn\w*|plan\w*"
+    r"|kümmer\w*|lad\w*|leg\w*|les\w*|lies|lösch\w*|mach\w*|misch\w*|nachseh\w*|nehm\w*|öffn\w*|plan\w*|rechn\w*|übersetz\w*|teil\w*|zahl\w*|kauf\w*|regel\w*|dreh\w*"
     r"|prüf\w*|reservier\w*|ruf\w*|schalt\w*|schau\w*|schick\w*|schließ\w*|schreib\w*|seh\w*|send\w*"
     r"|setz\w*|speicher\w*|start\w*|stell\w*|storniere?\w*|such\w*|trag\w*|überarbeit\w*|überprüf\w*"
     r"|übertrag\w*|überweis\w*|umbenenn\w*|untersuch\w*|vergleich\w*|verschieb\w*|versuch\w*"
@@ -296,6 +303,7 @@ _DE = Phrases(
         r"\b(?:sobald|wenn|falls) (?:du|sie|ihr)\b[^.?!\n]{0,50}\b(?:bestätig\w*|zustimm\w*"
         r"|einverstanden|freigib\w*|freigeb\w*|ja sag\w*|das okay|grünes licht)\b",
         r"\b(?:antworte|antworten sie|schreib|schreiben sie)\b[^.?!\n]{0,20}\b(?:it|ja|ok|okay)\b",
+        r"\bwenn (?:das|dies|es|alles) (?:so )?(?:passt|stimmt|okay|ok|in ordnung)\b",
         r"\bmit (?:deiner|ihrer) (?:zustimmung|erlaubnis|freigabe|bestätigung)\b",
         r"\bbist du sicher\b|\bsind sie sicher\b|\bauf (?:dein|ihr) (?:ok|okay|kommando|zeichen)\b",
     ),
@@ -335,6 +343,12 @@ _DE = Phrases(
         rf"\b{_DE_SOON}\b[^.?!\n]{{0,20}}\b(?:{_DE_DO}|werde|muss|will) (?:ich|wir)\b",
         r"\bich (?!habe|hatte|hätte|möchte|würde|könnte|wäre|sollte|warte|finde|brauche|bitte|danke)"
         rf"\w{{2,}}e\b[^.?!\n]{{0,60}}\b{_DE_SOON}\b",
+        r"\b(?!habe|hatte|hätte|möchte|würde|könnte|wäre|sollte|finde|brauche)\w{3,}e ich\b"
+        rf"(?![^.?!\n]{{0,40}}\b(?:nicht|keine?n?)\b)[^.?!\n]{{0,40}}\b{_DE_SOON}\b|^\W*moment,",
+        r"^\W*(?:\w+[,!.] )?ich (?:prüf|such|hol|öffn|lad|ruf|erstell|leg|start|führ|send|schick|buch|lösch|änder|frag|les|geh"
+        r"|schau|trag|stell|setz|mach|analysier|untersuch|durchsuch|ermittl|vergleich|berechn|rechn|übersetz|bestell"
+        r"|reservier|aktualisier|richt|plan|schreib|speicher|bearbeit)e (?:mir |dir |ihnen )?(?:den|die|das|dem|der|ein\w*|nach"
+        r"|in|im|alle\w*|alles)\b(?![^.?!\n]{0,80}\b(?:nicht|keine?n?|wenn|sobald)\b)",
         rf"\b{_DE_DO} ich\b(?! (?:nicht|keine?n?)\b)[^.?!\n]{{0,60}}\b{_DE_SOON}\b",
         rf"\b(?:ich|wir) (?:muss|müssen|will|wollen|möchte)\b[^.?!\n]{{0,100}}\b{_DE_DO}\b",
         rf"^\W*(?:{_DE_SOON} )?(?:ich )?{_DE_DO} (?:{_DE_SOON}|mir|den|die|das|nach)\b[^.?!\n]{{0,100}}"
@@ -409,6 +423,7 @@ _FR_DO = (
     r"|ferme|génère|identifie|inspecte|installe|interroge|lance|lis|mets|modifie|note|ouvre|parcours"
     r"|passe|planifie|prépare|procède|programme|publie|rassemble|recherche|récupère|rédige|regarde"
     r"|relance|remplace|renomme|reprends|réserve|saisis|sauvegarde|supprime|télécharge|teste|traite"
+    r"|traduis|partage|convertis|déploie|éteins|allume|baisse|monte|règle|achète|paie|ajuste|coupe|active|désactive"
     r"|transfère|trouve|utilise|vérifie|vire|vois)"
 )
 _FR_OK = (
@@ -438,6 +453,7 @@ _FR = Phrases(
         r"\b(?:dès que|une fois que|quand|si) (?:vous|tu) (?:\w+ )?(?:confirm\w*|valid\w*|donn\w* (?:votre|ton)"
         r"|êtes d'accord|es d'accord|m'autoris\w*|approuv\w*|le confirm\w*)",
         r"\b(?:répondez|réponds|tapez|écrivez|dites|dis)\b[^.?!\n]{0,20}\b(?:it|oui|ok)\b",
+        r"\bsi (?:c'est|cela|ça) (?:bon|ok|vous|te|convient)\b",
         r"\bavec votre (?:accord|permission|autorisation)\b|\bun (?:simple )?(?:oui|ok) (?:de votre part|suffit)",
     ),
     offer=_any(
@@ -531,7 +547,7 @@ _FR = Phrases(
 )
 
 _ES_DO = (
-    r"(?:abro|accedo|actualizo|agrego|añado|analizo|anoto|aplico|arreglo|averiguo|borro|busco|cambio|cancelo"
+    r"(?:pido|compro|bajo|dejo|calculo|traduzco|comparto|convierto|despliego|apago|abro|accedo|actualizo|agrego|añado|analizo|anoto|aplico|arreglo|averiguo|borro|busco|cambio|cancelo"
     r"|cargo|cierro|compruebo|comparo|configuro|consulto|continúo|copio|corrijo|creo|descargo|edito|elimino"
     r"|empiezo|enciendo|envío|escribo|ejecuto|examino|extraigo|genero|guardo|hago|inicio|instalo|investigo"
     r"|lanzo|leo|llamo|localizo|mando|marco|miro|modifico|muevo|obtengo|ordeno|pago|paso|pido|pongo|preparo"
@@ -562,6 +578,7 @@ _ES = Phrases(
         r"\b(?:cuando|si|una vez que|en cuanto|tan pronto como) (?:me )?(?:lo |la )?(?:confirm\w*|autoric\w*|aprueb\w*"
         r"|des (?:el|tu)|dé (?:el|su)|digas que sí|estás? de acuerdo)",
         r"\b(?:responde|responda|escribe|escriba|contesta|di)\b[^.?!\n]{0,20}\b(?:it|sí|ok)\b",
+        r"\bsi (?:está|te|le|todo) (?:bien|parece|correcto)\b",
         r"\bcon (?:tu|su) (?:permiso|aprobación|autorización|confirmación)\b",
     ),
     offer=_any(
@@ -604,7 +621,7 @@ _ES = Phrases(
     waits=_any(
         r"\?|\b(?:si|cuando|en cuanto|una vez que|hasta que|a menos que) (?:me |lo |tú |usted |alguien )?(?:quieres?"
         r"|desea|confirm|indi|dig|des|envíe|pegu|pued|prefier|neces|autori|aprueb|pas)\w*",
-        r"\b(?:dime|dígame|avísame|avíseme|indícame|indíqueme)\b|(?<!momento, )(?<!momento )\bpor favor\b|\bno (?:voy|lo|la|se|he|puedo|podré|haré"
+        r"\b(?:dime|dígame|avísame|avíseme|indícame|indíqueme)\b|(?<!momento, )(?<!momento )(?<!instante, )\bpor favor\b|\bno (?:voy|lo|la|se|he|puedo|podré|haré"
         r"|volveré|reintentaré|intentaré|tengo)\b|\b(?:puedes|puede|podrías|podría|debes|debe|tienes que|tiene que)\b"
         r"|\bpróximos pasos\b|\bquedo a\b|\bespero\b",
     ),
@@ -653,7 +670,7 @@ _ES = Phrases(
 )
 
 _PT_DO = (
-    r"(?:abro|acesso|adiciono|agendo|altero|analiso|apago|aplico|arquivo|atualizo|baixo|busco|cancelo|carrego"
+    r"(?:calculo|peço|compro|traduzo|compartilho|partilho|converto|implanto|subo|abro|acesso|adiciono|agendo|altero|analiso|apago|aplico|arquivo|atualizo|baixo|busco|cancelo|carrego"
     r"|chamo|começo|comparo|confiro|configuro|consulto|continuo|copio|corrijo|coloco|crio|deixo|desligo|edito"
     r"|elimino|envio|escrevo|examino|excluo|executo|faço|fecho|gero|gravo|inicio|instalo|investigo|lanço|leio"
     r"|ligo|localizo|mando|marco|movo|mudo|obtenho|olho|passo|pego|pesquiso|preparo|procedo|procuro|programo"
@@ -682,6 +699,7 @@ _PT = Phrases(
         r"\b(?:se|quando|assim que|depois que|logo que) (?:você |o senhor |tu )?(?:me )?(?:confirmar\w*|autorizar\w*"
         r"|aprovar\w*|concordar\w*|der (?:o|a)|disser que sim|estiver de acordo)",
         r"\b(?:responda|responde|digite|escreva|diga)\b[^.?!\n]{0,20}\b(?:it|sim|ok)\b",
+        r"\bse (?:estiver|está|tudo) (?:bem|ok|certo|de acordo)\b",
         r"\bcom (?:a )?(?:sua|tua) (?:permissão|autorização|aprovação|confirmação)\b",
     ),
     offer=_any(
@@ -793,6 +811,7 @@ _ZH = Phrases(
         r"(?:可以|行|好|对|没问题|继续|确定|确认|要继续|同意)(?:吗|么|不)\s*\?|(?:如何|怎么样|可好)\?",
         r"(?:回复|输入|回答|说)[^。?!\n]{0,6}(?:it|确认|继续|是|好|可以|ok|yes)",
         r"(?:如果|若|只要|一旦)(?:没问题|没有问题|可以|同意|您同意|你同意|您确认|你确认|确认无误|无误|没有异议|ok)",
+        r"(?:没问题|可以|同意|方便)的话",
         r"(?:征得|得到|获得|经)(?:您|你)的?(?:同意|许可|批准|授权|确认)",
     ),
     offer=_any(
@@ -813,6 +832,7 @@ _ZH = Phrases(
     announces=_any(
         rf"(?:我|我们|系统)?(?:先|将|会|来|马上|这就|现在|立即|立刻|接下来|接着|然后|正在|开始|首先|随后|稍后|即将|下一步|再|去|就|继续"
         rf"|准备|需要先|得先|要先|打算|正){{1,4}}(?!提供|告诉|请|由|怎么|如何)[^。?!,\n]{{0,12}}{_ZH_DO}",
+        r"(?:这就|马上|立即|立刻|现在就|即刻)(?!需要|请|告诉|要)[^。?!\n]{1,20}|我(?:先|去|来|将)(?!不|没|需要|请|无)[^。?!,\n]{1,20}",
         r"让我|(?:请|您|你)?稍[等候]|请(?:您|你)?等|(?:很快|马上)(?:就)?(?:有|好|给|为|回)|交给我|我来[^。?!\n]{0,12}$",
         rf"(?:^|[,。])(?:好的|收到|明白|没问题|了解)[,。!]?[^。?!\n]{{0,10}}(?:我|这)[^。?!\n]{{0,10}}{_ZH_DO}",
         r"(?:下一步|下面|接下来)(?:是|就是|:)",
@@ -856,7 +876,7 @@ _JA_NOUN = (
     r"(?:確認|検索|作成|実行|送信|登録|予約|調査|取得|更新|削除|開始|設定|調整|読み込み|読み取り|追加|分析|修正|対応|手配|準備|着手|検証"
     r"|呼び出し|解析|集計|参照|変更|整理|移動|起動|再生|閲覧|収集|比較|抽出|処理|追跡|照会|点検|入力|転送|適用|申請|発行|発注|注文|停止"
     r"|消灯|点灯|公開|保存|提出|キャンセル|スキャン|チェック|バックアップ|ダウンロード|アップロード|インストール|テスト|デプロイ|クリック"
-    r"|翻訳|要約|計算|特定|把握|測定|計測|お調べ|お探し|再開|続行|継続|進行|書き換え|切り替え|呼出)"
+    r"|翻訳|要約|計算|特定|把握|測定|計測|お調べ|お探し|発送|選択|生成|構築|接続|共有|復元|復旧|返金|送金|購入|手続き|記録|変換|同期|連絡|案内|試算|再起動|再開|続行|継続|進行|書き換え|切り替え|呼出)"
 )
 _JA_VERB = (
     r"(?:調べ|読み|探し|見|開き|閉じ|取りかかり|取り掛かり|進め|進み|始め|行い|書き|直し|送り|消し|作り|当たり|移り|試し|かけ|掛け|まとめ"
@@ -906,7 +926,7 @@ _JA = Phrases(
     ),
     waits=_any(
         r"\?|(?:ます|です|でしょう|ません|ましょう)か(?:。|$|[、,])|(?:ください|下さい)(?!ませ)(?<!お待ちください)(?<!お待ち下さい)|(?:たら|れば|なら|場合|(?:いただき|頂き|ご連絡|ご返信|ご確認)次第)[、,は]?",
-        r"(?:でき|出来|いたし|致し|し|行い|あり|進め)ません|(?:できません|ませんでした|ていません|ておりません)|お任せ|ご判断|お願い(?:します|いたします|致します)|いつでも"
+        r"(?:でき|出来|いたし|致し|し|行い|(?<!問題)(?<!問題は)(?<!問題も)(?<!問題が)(?<!間違い)あり|進め)ません|(?:できません|ませんでした|ていません|ておりません)|お任せ|ご判断|お願い(?:します|いたします|致します)|いつでも"
         r"|(?:でき|あり|なり|ござい|思い|存じ|いただけ|かかり|含まれ|示され|られ|され|言え|見え|わかり|分かり|おり)ます。?\Z",
     ),
     refuses=_any(

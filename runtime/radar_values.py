@@ -105,7 +105,7 @@ _IDEAS: tuple[tuple[str, str], ...] = (
     ),
     (
         "category type kind queue cola typ categoria",
-        r"categor\w+|\bkind\b|\btype\b|kategorie|catégorie|tipo|类别|分类|类型|カテゴリ|種類",
+        r"categor\w+|\bkind\b|\btype\b|kategorie|catégorie|tipo|\bart\b|哪种|种类|类别|分类|类型|カテゴリ|種類",
     ),
     ("mode execution_mode modus modo", r"\bmode\b|modus|\bmodo\b|方式|模式|モード|方法"),
     (
@@ -180,8 +180,8 @@ _IDEAS: tuple[tuple[str, str], ...] = (
     ("timeout timeout_s timeout_ms", r"timeout|zeitlimit|délai|超时|タイムアウト"),
     ("status state estado", r"\bstatus|zustand|\bstatut|estado|状态|ステータス|状態"),
     (
-        "description reason comment beschreibung descripcion",
-        r"descri\w+|beschreib\w*|\bgrund\b|reason|raison|motivo|comment\w*|描述|原因|备注|説明|理由|備考",
+        "description reason comment note notes beschreibung descripcion",
+        r"\bnote\b|\bnotiz|anmerkung|bemerkung|\bnota\b|メモ|descri\w+|beschreib\w*|\bgrund\b|reason|raison|motivo|comment\w*|描述|原因|备注|説明|理由|備考",
     ),
     (
         "name nombre nome nom full_name",

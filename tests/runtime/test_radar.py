@@ -248,7 +248,7 @@ def test_each_layer_finds_what_no_other_finds_and_only_stalls(
 ) -> None:
     result = scored["layers"][layer]
     assert result["precision"] == 1.0
-    assert result["without"]["recall"] < scored["overall"]["recall"] - 0.05
+    assert result["without"]["recall"] < scored["overall"]["recall"] - 0.03
 
 
 def test_the_markers_hear_english_only() -> None:
