@@ -248,14 +248,11 @@ def _read(text: str, situation: Disclosed) -> _Reading:
     whole = _BLANKS.sub(lambda run: "\n\n" if "\n" in run.group() else "  ", whole)
     masked = re.sub(r"[ \t]+", " ", _MASKED.sub(" it ", whole).replace("*", "")).lower().strip()
     sentences = [part.strip() for part in _SPLIT.split(masked) if part and part.strip()]
-    closing: list[str] = []
-    for sentence in reversed(sentences[-CLOSING_SENTENCES:]):
-        closing.insert(0, sentence[-CLOSING_CHARS:])
     return _Reading(
         situation,
         whole,
         masked,
-        tuple(closing),
+        tuple(sentence[-CLOSING_CHARS:] for sentence in sentences[-CLOSING_SENTENCES:]),
         tuple(sentence for sentence in sentences if _asks(sentence)),
     )
 

@@ -12,9 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-NEVER = r"(?!)"
-"""Matches nothing: for a purpose that a language has no phrase for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
