@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from breadcrumbs.data_gen.engines import EngineName
+    from breadcrumbs.progress import Report
 
+T = TypeVar("T")
 USAGE_ERROR = 2
 INTERRUPTED = 130
 CONFIG = click.Path(path_type=Path)
@@ -121,16 +124,10 @@ def train() -> None:
 @overrides
 def train_sft_command(config: Path, changes: tuple[str, ...]) -> None:
     """Preflight, then supervised fine-tuning with LoRA."""
-    from breadcrumbs import config as configs
-    from breadcrumbs.progress import live
     from breadcrumbs.train.config import TrainConfig
     from breadcrumbs.train.sft import train_sft
 
-    settings = configs.load(config, TrainConfig, changes)
-    console = _console()
-    with live("train", console) as report:
-        adapter = train_sft(settings, report)
-    console.print(f"adapter in {adapter}")
+    _train(config, changes, TrainConfig, train_sft)
 
 
 @train.command("dpo")
@@ -138,15 +135,22 @@ def train_sft_command(config: Path, changes: tuple[str, ...]) -> None:
 @overrides
 def train_dpo_command(config: Path, changes: tuple[str, ...]) -> None:
     """Go on from an adapter with preference pairs: the call over a stall, asking over inventing."""
-    from breadcrumbs import config as configs
-    from breadcrumbs.progress import live
     from breadcrumbs.train.config import DpoConfig
     from breadcrumbs.train.dpo import train_dpo
 
-    settings = configs.load(config, DpoConfig, changes)
+    _train(config, changes, DpoConfig, train_dpo)
+
+
+def _train(
+    config: Path, changes: tuple[str, ...], schema: type[T], run: Callable[[T, Report], Path]
+) -> None:
+    from breadcrumbs import config as configs
+    from breadcrumbs.progress import live
+
+    settings = configs.load(config, schema, changes)
     console = _console()
     with live("train", console) as report:
-        adapter = train_dpo(settings, report)
+        adapter = run(settings, report)
     console.print(f"adapter in {adapter}")
 
 

@@ -46,7 +46,8 @@ def train_rows(
     """
     from breadcrumbs.models import resolve_model
     from breadcrumbs.rendering import load_renderer
-    from breadcrumbs.train.sft import build_trainer, quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.sft import build_trainer
 
     folder = resolve_model(str(model))
     renderer = load_renderer(folder)

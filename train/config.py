@@ -28,9 +28,9 @@ class AdapterConfig:
             raise ValueError(f"rank must be one of {SERVABLE_RANKS}: servers load no other")
 
 
-@dataclass(config=STRICT)
-class TrainConfig:
-    """Supervised fine-tuning of one adapter on the rows of one data set."""
+@dataclass(config=STRICT, kw_only=True)
+class RunConfig:
+    """What every kind of training run is told."""
 
     data: str
     """Folder written by `breadcrumbs generate`."""
@@ -38,69 +38,53 @@ class TrainConfig:
     """Folder of the adapter; an interrupted run goes on there."""
     model: str = "smollm2-135m"
     split: Split = "train"
-    adapter: AdapterConfig = Field(default_factory=AdapterConfig)
-    learning_rate: float = Field(default=5e-4, gt=0.0)
+    learning_rate: float = Field(gt=0.0)
+    """At its peak."""
     steps: int | None = Field(default=None, gt=0)
     """Optimiser steps; name either `steps` or `epochs`."""
     epochs: float | None = Field(default=None, gt=0.0)
-    batch_rows: int = Field(default=2, gt=0)
-    """Rows in one forward pass on one device; twins stay together."""
     grad_accum: int = Field(default=1, gt=0)
     warmup: int = Field(default=10, ge=0)
     """Steps until the learning rate is at its peak."""
     schedule: Schedule = "cosine"
     clip: float = Field(default=1.0, gt=0.0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Longest row, or side of a pair with its prompt. A longer one stops the run."""
+    gradient_checkpointing: bool | None = None
+    """None: on with a GPU, off without."""
+    seed: int = Field(default=0, ge=0)
+    save_every: int = Field(default=25, gt=0)
+    log_every: int = Field(default=1, gt=0)
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("name exactly one of steps and epochs")
+
+
+@dataclass(config=STRICT, kw_only=True)
+class TrainConfig(RunConfig):
+    """Supervised fine-tuning of one adapter on the rows of one data set."""
+
+    adapter: AdapterConfig = Field(default_factory=AdapterConfig)
+    learning_rate: float = Field(default=5e-4, gt=0.0)
+    batch_rows: int = Field(default=2, gt=0)
+    """Rows in one forward pass on one device; twins stay together."""
     decision_weight: float = Field(default=0.5, ge=0.0, le=1.0)
     """Share of the loss that the decision token has; 0 is the plain mean over tokens."""
     whole_every: int = Field(default=1, gt=0)
     """One group of twins in so many is trained to its end, the others up to the decision turn."""
-    max_tokens: int | None = Field(default=None, gt=0)
-    """Longest row allowed. A longer one stops the run: nothing is ever cut."""
-    gradient_checkpointing: bool | None = None
-    """None: on with a GPU, off without."""
-    seed: int = Field(default=0, ge=0)
-    save_every: int = Field(default=25, gt=0)
-    log_every: int = Field(default=1, gt=0)
-
-    def __post_init__(self) -> None:
-        if (self.steps is None) == (self.epochs is None):
-            raise ValueError("name exactly one of steps and epochs")
 
 
-@dataclass(config=STRICT)
-class DpoConfig:
+@dataclass(config=STRICT, kw_only=True)
+class DpoConfig(RunConfig):
     """Preference training in both directions, going on from a trained adapter."""
 
     adapter: str
     """Folder of the adapter to go on from; its frozen copy is the reference."""
-    data: str
-    """Folder written by `breadcrumbs generate`."""
-    out: str
-    """Folder of the new adapter; an interrupted run goes on there."""
-    model: str = "smollm2-135m"
-    split: Split = "train"
+    learning_rate: float = Field(default=1e-5, gt=0.0)
+    batch_pairs: int = Field(default=2, gt=0)
+    """Pairs in one forward pass on one device; those of twins stay together."""
     beta: float = Field(default=0.1, gt=0.0)
     """How dear it is to leave the reference."""
     anchor: float = Field(default=1.0, ge=0.0)
     """Weight of the chosen turn's own loss: without it both sides may grow less likely."""
-    learning_rate: float = Field(default=1e-5, gt=0.0)
-    steps: int | None = Field(default=None, gt=0)
-    """Optimiser steps; name either `steps` or `epochs`."""
-    epochs: float | None = Field(default=None, gt=0.0)
-    batch_pairs: int = Field(default=2, gt=0)
-    """Pairs in one forward pass on one device; those of twins stay together."""
-    grad_accum: int = Field(default=1, gt=0)
-    warmup: int = Field(default=10, ge=0)
-    schedule: Schedule = "cosine"
-    clip: float = Field(default=1.0, gt=0.0)
-    max_tokens: int | None = Field(default=None, gt=0)
-    """Longest side of a pair with its prompt. A longer one stops the run: nothing is ever cut."""
-    gradient_checkpointing: bool | None = None
-    """None: on with a GPU, off without."""
-    seed: int = Field(default=0, ge=0)
-    save_every: int = Field(default=25, gt=0)
-    log_every: int = Field(default=1, gt=0)
-
-    def __post_init__(self) -> None:
-        if (self.steps is None) == (self.epochs is None):
-            raise ValueError("name exactly one of steps and epochs")

@@ -6,22 +6,19 @@ TRL's `DPOTrainer` with one change: it is given token ids, made by the rendering
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.train.config import DpoConfig
-from breadcrumbs.train.run import (
-    CHECKPOINTS,
-    METRICS,
-    SERVING,
-    claim,
-    last_checkpoint,
-    run_identity,
-    trim_metrics,
+from breadcrumbs.train.fitting import (
+    load_base,
+    quiet_libraries,
+    shared_arguments,
+    train_and_publish,
 )
+from breadcrumbs.train.run import METRICS, SERVING, claim, run_identity
 
 if TYPE_CHECKING:
     from breadcrumbs.data_gen.pairs import Pair
@@ -55,7 +52,6 @@ def train_dpo(config: DpoConfig, progress: Report | None = None) -> Path:
     from breadcrumbs.models import resolve_model
     from breadcrumbs.rendering import load_renderer
     from breadcrumbs.train.pairs import read_pairs
-    from breadcrumbs.train.sft import quiet_libraries
 
     keep_freed_memory()
     pairs = read_pairs(config)
@@ -83,19 +79,12 @@ def fit_pairs(
 ) -> None:
     """Train the model in `folder` with the adapter on `pairs`; publish into `config.out`."""
     from breadcrumbs.train.pairs import preflight_pairs
-    from breadcrumbs.train.serving import publish
 
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
     examples = preflight_pairs(pairs, renderer, config)
-    checkpoint = last_checkpoint(out / CHECKPOINTS)
-    trim_metrics(out / METRICS, checkpoint)
     trainer = build_trainer(config, folder, renderer, examples, out / METRICS, progress)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if trainer.is_world_process_zero():
-        rows = [pair.row.to_record() for pair in pairs]
-        publish(trainer.model, renderer, config, rows, out)
-        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    train_and_publish(trainer, renderer, config, [pair.row.to_record() for pair in pairs])
 
 
 def build_trainer(
@@ -107,10 +96,9 @@ def build_trainer(
     progress: Report | None = None,
 ) -> Any:
     """Model, adapter, its frozen copy and trainer; heavy libraries load here."""
-    import torch
     from datasets import Dataset
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM, PrinterCallback, set_seed
+    from transformers import PrinterCallback, set_seed
     from trl import DPOTrainer
 
     from breadcrumbs.train.batches import TwinSampler
@@ -127,12 +115,12 @@ def build_trainer(
             return TwinSampler(twins, self.args.per_device_train_batch_size, self.args.seed)
 
     set_seed(config.seed)
+    base = load_base(folder, config.model)
     try:
-        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
         model = PeftModel.from_pretrained(base, config.adapter, is_trainable=True)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise ModelError(f"{config.adapter}: cannot load model and adapter: {reason}") from error
+        raise ModelError(f"{config.adapter}: cannot load the adapter: {reason}") from error
     # A published adapter names its base by a hash; checkpoints look for the base's config there.
     model.peft_config["default"].base_model_name_or_path = str(folder)
     rows = {name: [list(getattr(one, name)) for one in examples] for name in _COLUMNS}
@@ -149,39 +137,16 @@ def build_trainer(
 
 
 def trainer_arguments(config: DpoConfig) -> Any:
-    """TRL's arguments; every default that could cut or reorder pairs is set here."""
-    import torch
+    """TRL's arguments; the losses and their weights."""
     from trl import DPOConfig
 
-    on_gpu = torch.cuda.is_available()
-    checkpointing = config.gradient_checkpointing
     losses = dict(_losses(config))
     return DPOConfig(
-        output_dir=str(Path(config.out) / CHECKPOINTS),
-        max_length=None,  # the default of 1024 cuts the end, where the decision stands
+        **shared_arguments(config),
         beta=config.beta,
         loss_type=list(losses),
         loss_weights=list(losses.values()),
-        remove_unused_columns=False,
         per_device_train_batch_size=config.batch_pairs,
-        gradient_accumulation_steps=config.grad_accum,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type=config.schedule,
-        warmup_steps=config.warmup,
-        max_grad_norm=config.clip,
-        max_steps=config.steps or -1,
-        num_train_epochs=config.epochs or 1.0,
-        seed=config.seed,
-        use_cpu=not on_gpu,
-        bf16=True,
-        gradient_checkpointing=on_gpu if checkpointing is None else checkpointing,
-        save_steps=config.save_every,
-        save_total_limit=2,
-        logging_steps=config.log_every,
-        logging_nan_inf_filter=False,
-        dataloader_pin_memory=on_gpu,
-        disable_tqdm=True,
-        report_to="none",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import messages_from_dicts
 from breadcrumbs.train.batches import decision_message, unlearned
-from breadcrumbs.train.config import DpoConfig, TrainConfig
+from breadcrumbs.train.config import RunConfig, TrainConfig
 
 
 def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "messages": row["messages"][: decided + 1]}
 
 
-def data_hash(config: TrainConfig | DpoConfig) -> str:
+def data_hash(config: RunConfig) -> str:
     """Hex SHA-256 of the split's files, one after the other, as they lie on disk now.
 
     Raises:

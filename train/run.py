@@ -15,7 +15,7 @@ from typing import Any
 from breadcrumbs.config import to_dict
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.files import write_text
-from breadcrumbs.train.config import DpoConfig, TrainConfig
+from breadcrumbs.train.config import DpoConfig, RunConfig
 from breadcrumbs.train.rows import data_hash
 
 RUN = "run.json"
@@ -28,7 +28,7 @@ _INDIFFERENT = frozenset({"data", "out", "save_every", "log_every"})
 WEIGHTS = "adapter_model.safetensors"
 
 
-def run_identity(config: TrainConfig | DpoConfig) -> dict[str, Any]:
+def run_identity(config: RunConfig) -> dict[str, Any]:
     """What makes two runs the same: settings that matter, and the bytes that go in.
 
     Raises:

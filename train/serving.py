@@ -17,7 +17,7 @@ from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.messages import Message, messages_from_dicts
 from breadcrumbs.models import SMALL, base_identity
 from breadcrumbs.train.batches import decision_message, unlearned
-from breadcrumbs.train.config import DpoConfig, TrainConfig
+from breadcrumbs.train.config import DpoConfig, RunConfig, TrainConfig
 from breadcrumbs.train.run import SERVING, versions
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _UNPUBLISHED = (".bin", ".pt", ".pth", ".pkl", ".pickle")
 def publish(
     model: Any,
     renderer: Renderer,
-    config: TrainConfig | DpoConfig,
+    config: RunConfig,
     rows: Sequence[Mapping[str, Any]],
     out: Path,
 ) -> None:
@@ -134,7 +134,7 @@ def _save_adapter(model: Any, folder: Path, base: str) -> None:
     _write_json(path, settings)
 
 
-def _card(config: TrainConfig | DpoConfig, base: str, rows: int) -> str:
+def _card(config: RunConfig, base: str, rows: int) -> str:
     source = (
         "SmolLM2-135M-Instruct (Apache-2.0), dequantised from Q4_1, so its weights are not the "
         "original ones"
@@ -155,7 +155,7 @@ def _card(config: TrainConfig | DpoConfig, base: str, rows: int) -> str:
     )
 
 
-def _how(config: TrainConfig | DpoConfig) -> str:
+def _how(config: RunConfig) -> str:
     length = f"{config.steps} steps" if config.steps else f"{config.epochs:g} epochs"
     if isinstance(config, DpoConfig):
         pairs = config.batch_pairs * config.grad_accum
@@ -163,6 +163,7 @@ def _how(config: TrainConfig | DpoConfig) -> str:
             f"preference pairs of them, {length} of {pairs}, beta {config.beta:g}, "
             f"anchor {config.anchor:g}, on from an adapter trained before"
         )
+    assert isinstance(config, TrainConfig)
     adapter = config.adapter
     return (
         f"{length} of {config.batch_rows * config.grad_accum} rows; LoRA rank {adapter.rank}, "

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.errors import ModelError
 from breadcrumbs.train.config import TrainConfig
-from breadcrumbs.train.run import (
-    CHECKPOINTS,
-    METRICS,
-    claim,
-    last_checkpoint,
-    run_identity,
-    trim_metrics,
+from breadcrumbs.train.fitting import (
+    load_base,
+    quiet_libraries,
+    shared_arguments,
+    train_and_publish,
 )
+from breadcrumbs.train.run import METRICS, claim, run_identity
 
 if TYPE_CHECKING:
     from breadcrumbs.progress import Report
@@ -69,30 +64,13 @@ def fit(
         ModelError: the loss is not finite.
     """
     from breadcrumbs.train.preflight import preflight, verify_dataset
-    from breadcrumbs.train.serving import publish
 
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
     examples = preflight(rows, renderer, config).examples
     trainer = build_trainer(config, folder, renderer, examples, out / METRICS, progress)
     verify_dataset(rows, examples, trainer.train_dataset)
-    checkpoint = last_checkpoint(out / CHECKPOINTS)
-    trim_metrics(out / METRICS, checkpoint)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if trainer.is_world_process_zero():
-        publish(trainer.model, renderer, config, rows, out)
-        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
-
-
-@contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Keep the libraries' bars, notes and deprecations of each other off the user's screen."""
-    from breadcrumbs.models import quiet
-
-    with quiet(), warnings.catch_warnings():
-        # TRL 1.16 still uses a name that transformers 5.24 renamed.
-        warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
-        yield
+    train_and_publish(trainer, renderer, config, rows)
 
 
 def build_trainer(
@@ -105,18 +83,14 @@ def build_trainer(
 ) -> Any:
     """Model, adapter and trainer for a run, seeded; heavy libraries load here."""
     import torch
-    from transformers import AutoModelForCausalLM, PrinterCallback, set_seed
+    from transformers import PrinterCallback, set_seed
 
     from breadcrumbs.train.adapter import lora
     from breadcrumbs.train.attention import supports_branches, use_branches
     from breadcrumbs.train.trainer import DecisionTrainer, Objective, ProgressCallback
 
     set_seed(config.seed)
-    try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"{config.model}: cannot load the model: {reason}") from error
+    model = load_base(folder, config.model)
     # On a GPU the model's own fused attention is faster than sharing the rows' beginning.
     packed = not torch.cuda.is_available() and supports_branches(model.config)
     if packed:
@@ -138,35 +112,11 @@ def build_trainer(
 
 
 def trainer_arguments(config: TrainConfig) -> Any:
-    """TRL's arguments; every default that could cut, mask or reorder rows is set here."""
-    import torch
+    """TRL's arguments; the rows are tokens already."""
     from trl import SFTConfig
 
-    on_gpu = torch.cuda.is_available()
-    checkpointing = config.gradient_checkpointing
     return SFTConfig(
-        output_dir=str(Path(config.out) / CHECKPOINTS),
-        max_length=None,  # the default of 1024 cuts the end, where the decision stands
+        **shared_arguments(config),
         dataset_kwargs={"skip_prepare_dataset": True},
-        remove_unused_columns=False,
         per_device_train_batch_size=config.batch_rows,
-        gradient_accumulation_steps=config.grad_accum,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type=config.schedule,
-        warmup_steps=config.warmup,
-        max_grad_norm=config.clip,
-        max_steps=config.steps or -1,
-        num_train_epochs=config.epochs or 1.0,
-        seed=config.seed,
-        use_cpu=not on_gpu,
-        # Autocast also runs the fp32 adapter's small products in bf16: a tenth faster on CPU.
-        bf16=True,
-        gradient_checkpointing=on_gpu if checkpointing is None else checkpointing,
-        save_steps=config.save_every,
-        save_total_limit=2,
-        logging_steps=config.log_every,
-        logging_nan_inf_filter=False,
-        dataloader_pin_memory=on_gpu,
-        disable_tqdm=True,
-        report_to="none",
     )

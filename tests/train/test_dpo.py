@@ -47,7 +47,8 @@ def adapter(
     model_folder: Path, renderer: Any, make_rows: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A supervised adapter to go on from."""
-    from breadcrumbs.train.sft import fit, quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.sft import fit
 
     out = tmp_path_factory.mktemp("sft") / "adapter"
     config = TrainConfig(data="d", out=str(out), model=str(model_folder), steps=2, warmup=1)
@@ -63,7 +64,7 @@ def config_for(out: Path, data: Path, adapter: Path, model: Path, **keys: Any) -
 
 def run(config: DpoConfig, pairs: list[Pair], renderer: Any, report: Any = None) -> Path:
     from breadcrumbs.train.dpo import fit_pairs
-    from breadcrumbs.train.sft import quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
 
     with quiet_libraries():
         fit_pairs(config, pairs, config.model, renderer, report)
@@ -99,7 +100,7 @@ def test_sides_the_other_way_round_are_learnt_the_other_way_round(
 ) -> None:
     """The control: what grows is the side that is called chosen."""
     from breadcrumbs.train.dpo import build_trainer
-    from breadcrumbs.train.sft import quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
 
     config = dataclasses.replace(finished["config"], out=str(tmp_path))
     examples = [build_pair(pair, renderer) for pair in finished["pairs"]]

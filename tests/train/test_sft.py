@@ -34,7 +34,8 @@ def config_for(out: Path, model: Path, **keys: Any) -> TrainConfig:
 
 
 def run(config: TrainConfig, rows: Any, renderer: Any, report: Any = None) -> Path:
-    from breadcrumbs.train.sft import fit, quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.sft import fit
 
     with quiet_libraries():
         fit(config, rows, Path(config.model), renderer, report)
@@ -96,7 +97,7 @@ def test_the_adapter_loads_onto_its_base(finished: dict[str, Any], model_folder:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    from breadcrumbs.train.sft import quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
 
     ids = torch.tensor([[1, 5, 9, 200]])
     with quiet_libraries(), torch.no_grad():

@@ -28,7 +28,8 @@ def trainer_for(
     metrics: Path | None = None,
     **keys: Any,
 ) -> Any:
-    from breadcrumbs.train.sft import build_trainer, quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.sft import build_trainer
 
     config = TrainConfig(data="d", out=str(out), **{"steps": 4, "warmup": 0, **keys})
     with quiet_libraries():
@@ -193,7 +194,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_batch_saved(
 def test_progress_is_reported_step_by_step(
     model_folder: Path, renderer: Any, examples: list[Any], tmp_path: Path
 ) -> None:
-    from breadcrumbs.train.sft import build_trainer, quiet_libraries
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.sft import build_trainer
 
     seen: list[tuple[int, int, str]] = []
 
