@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.files import write_text
+from breadcrumbs.files import write_json_lines
 from breadcrumbs.openai_wire import message_out
 
 
@@ -18,8 +17,7 @@ def export(rows: Sequence[Row], path: Path) -> None:
     Raises:
         ConfigError: the place cannot be written.
     """
-    lines = [json.dumps(exported(row), ensure_ascii=False) for row in rows]
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    write_json_lines(path, map(exported, rows))
 
 
 def exported(row: Row) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def _of_row(row: Row) -> Iterator[_Entry]:
     for message in row.messages:
         if message.role == "user" and not message.synthetic:
             yield _request(message.content)
-    for definition in disclosed(row):
+    for definition in disclosed(row.messages):
         tool = tool_of(definition)
         if tool is not None:
             yield _tool(tool)

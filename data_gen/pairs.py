@@ -8,7 +8,6 @@ is right its words to the call. One direction alone would teach to call always, 
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,10 @@ from typing import Any, get_args
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.stats import disclosed
 from breadcrumbs.data_gen.verify import decision_messages
-from breadcrumbs.files import write_text
-from breadcrumbs.messages import Message, json_object
+from breadcrumbs.files import write_json_lines
+from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import message_out
 from breadcrumbs.radar import Radar, situation_of
 
@@ -131,15 +131,10 @@ def _over_haste(
     return Pair(row, prompt, chosen, call, HASTY)
 
 
-def _schema(messages: Sequence[Message], tool: str) -> Mapping[str, Any] | None:
+def _schema(messages: Sequence[Message], name: str) -> Mapping[str, Any] | None:
     """The tool's input schema as it was disclosed last."""
-    for message in reversed(messages):
-        payload = json_object(message.content) if message.role == "tool" else {}
-        for spec in payload.get("disclosed", ()):
-            if spec.get("name") == tool:
-                found: Mapping[str, Any] = spec["inputSchema"]
-                return found
-    return None
+    latest = reversed(disclosed(messages))
+    return next((tool["inputSchema"] for tool in latest if tool.get("name") == name), None)
 
 
 def exported_pair(pair: Pair) -> dict[str, Any]:
@@ -165,5 +160,4 @@ def export_pairs(pairs: Sequence[Pair], path: Path) -> None:
     Raises:
         ConfigError: the place cannot be written.
     """
-    lines = [json.dumps(exported_pair(pair), ensure_ascii=False) for pair in pairs]
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    write_json_lines(path, map(exported_pair, pairs))

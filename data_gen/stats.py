@@ -15,7 +15,7 @@ from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import decision_messages
-from breadcrumbs.messages import json_object
+from breadcrumbs.messages import Message, json_object
 
 Decision = Literal["act", "ask", "decline"]
 MOST_FREQUENT = 5
@@ -113,10 +113,10 @@ def _unsaid(row: Row) -> set[str]:
     return reasons
 
 
-def disclosed(row: Row) -> list[dict[str, Any]]:
-    """The tool definitions the row's schema payloads hold."""
+def disclosed(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The tool definitions that schema payloads hold, in their order."""
     found: list[dict[str, Any]] = []
-    for message in row.messages:
+    for message in messages:
         payload = json_object(message.content) if message.role == "tool" else {}
         if payload.get("layer") == "2_schema_disclosure":
             found.extend(payload.get("disclosed", ()))
@@ -125,7 +125,7 @@ def disclosed(row: Row) -> list[dict[str, Any]]:
 
 def disclosed_required(row: Row) -> list[str]:
     """Required arguments of the row's tool, by the schema it shows."""
-    for tool in disclosed(row):
+    for tool in disclosed(row.messages):
         if tool.get("name") == row.scenario.tool:
             return list(tool.get("inputSchema", {}).get("required", ()))
     return []

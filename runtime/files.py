@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from breadcrumbs.errors import BreadcrumbsError, ConfigError
 
@@ -26,6 +29,16 @@ def write_text(path: Path, text: str) -> None:
         raise ConfigError(
             f"{path}: cannot write here: {error.strerror or error}; choose another out or make room"
         ) from error
+
+
+def write_json_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write one line a record; the file appears whole or not at all.
+
+    Raises:
+        ConfigError: the place cannot be written.
+    """
+    lines = (json.dumps(record, ensure_ascii=False) for record in records)
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def read_text(path: Path, max_bytes: int, fault: type[BreadcrumbsError]) -> str:
