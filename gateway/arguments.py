@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema_rs
 
 from breadcrumbs.gateway.catalog import ToolSpec
-from breadcrumbs.gateway.patterns import steps
+from breadcrumbs.gateway.schema_cost import count_values
 from breadcrumbs.messages import compact_json
 
 MAX_DEPTH = 32
@@ -69,23 +69,24 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> CheckedArgu
     for name, schema in spec.input_schema["properties"].items():
         if "default" in schema and name not in values:
             values[name] = copy.deepcopy(schema["default"])
-    fault = _costs(spec, values)
+    size = len(compact_json(values))
+    fault = _costs(spec, values, size)
     if fault is not None:
         return CheckedArguments({}, (fault,))
-    errors = tuple(_errors(spec, values))
+    errors = tuple(_errors(spec, values, size))
     return CheckedArguments({} if errors else values, errors)
 
 
-def _costs(spec: ToolSpec, values: dict[str, Any]) -> FieldError | None:
+def _costs(spec: ToolSpec, values: dict[str, Any], size: int) -> FieldError | None:
     """Arguments that would hold up everyone for long; nothing can interrupt the validator."""
-    if _values(values) * _values(spec.input_schema) > MAX_CHECKS:
+    if count_values(values) * spec.cost.values > MAX_CHECKS:
         return FieldError("", "too many values to match against this schema", "fewer at a time")
-    if len(compact_json(values)) * steps(spec.input_schema) > MAX_MATCHING:
+    if size * spec.cost.steps > MAX_MATCHING:
         return FieldError("", "too much text to match against the patterns of this schema", "less")
     return None
 
 
-def _errors(spec: ToolSpec, values: dict[str, Any]) -> Iterator[FieldError]:
+def _errors(spec: ToolSpec, values: dict[str, Any], size: int) -> Iterator[FieldError]:
     """At most `MAX_FAULTS`, and how many more there are.
 
     The validator lists all faults before it hands out one: as many as values times rules, each
@@ -93,8 +94,7 @@ def _errors(spec: ToolSpec, values: dict[str, Any]) -> Iterator[FieldError]:
     """
     if spec.validator.is_valid(values):
         return
-    size = len(compact_json(values)) * len(compact_json(spec.input_schema))
-    if size > MAX_WORK or _longest_key(values) > MAX_MESSAGE:
+    if size * spec.cost.characters > MAX_WORK or _longest_key(values) > MAX_MESSAGE:
         try:
             spec.validator.validate(values)
         except jsonschema_rs.ValidationError as error:
@@ -178,13 +178,6 @@ def _unfit(value: Any, path: str, depth: int) -> Iterator[FieldError]:
         yield FieldError(path, f"integer beyond {MAX_INTEGER}; pass it as text")
     elif value is not None and not isinstance(value, bool | int | float):
         yield FieldError(path, f"{type(value).__name__} is not a JSON value")
-
-
-def _values(value: Any) -> int:
-    """How many values there are in a plain JSON value, itself included."""
-    if isinstance(value, Mapping):
-        return 1 + sum(map(_values, value.values()))
-    return 1 + sum(map(_values, value)) if isinstance(value, list | tuple) else 1
 
 
 def _longest_key(value: Any) -> int:

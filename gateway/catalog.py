@@ -23,6 +23,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from breadcrumbs.config import STRICT, parse, read_yaml
 from breadcrumbs.errors import CatalogError, ConfigError
+from breadcrumbs.gateway.schema_cost import SchemaCost, cost_of
 
 
 def _is_moment(text: str) -> bool:
@@ -123,6 +124,11 @@ class ToolSpec:
     def validator(self) -> jsonschema_rs.Draft202012Validator:
         """The compiled schema."""
         return compile_schema(self.input_schema)
+
+    @cached_property
+    def cost(self) -> SchemaCost:
+        """What holding arguments against the schema can cost."""
+        return cost_of(self.input_schema)
 
     def open_to(self, roles: Iterable[str]) -> bool:
         """Whether a caller with these roles may use the tool."""
