@@ -172,7 +172,7 @@ def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> st
         return f"The approval to {name} ran out, so nothing was changed."
     if status != "done":
         return f"The request to {name} did not succeed: {payload.get('reason', status)}."
-    injected = scenario.script.injected if scenario.script is not None else ""
+    injected = scenario.script.injected
     return _done_report(spec, scenario, _less(payload.get("result"), injected))
 
 
@@ -251,9 +251,9 @@ def open_gateway(
 ) -> tuple[SimulatedGateway, GatewaySession]:
     """A fresh gateway and world for a scenario; its hidden tools are not in the catalog."""
     shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
-    if scenario.script is not None and scenario.script.records:
+    if scenario.script.records:
         shown = _with_records(shown, scenario.domain, scenario.script.records)
-    if scenario.script is not None and scenario.script.shown_risk:
+    if scenario.script.shown_risk:
         shown = _relabelled(shown, scenario)
     simulated = simulated_gateway(shown, seed=scenario.seed, settings=settings)
     spec = catalog.tool(scenario.tool)
@@ -280,7 +280,7 @@ def _relabelled(catalog: Catalog, scenario: Scenario) -> Catalog:
 
 def as_shown(scenario: Scenario, spec: ToolSpec) -> ToolSpec:
     """The scenario's tool as its catalog has it: wrongly labelled, where the scenario says so."""
-    risk = scenario.script.shown_risk if scenario.script is not None else ""
+    risk = scenario.script.shown_risk
     if not risk:
         return spec
     return dataclasses.replace(spec, risk=Risk(risk), requires_approval=risk != Risk.READ)

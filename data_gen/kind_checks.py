@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.grounding import absent, normalise, says, says_boolean
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.lookups import fitting, listed
@@ -41,7 +42,7 @@ def kind_fault(
     scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
 ) -> str | None:
     """The first thing that a row of a special kind lacks; None for plain rows and good ones."""
-    if scenario.script is None:
+    if not scenario.kind:
         return None
     return (
         leave_fault(scenario, spec)
@@ -72,7 +73,7 @@ def lookup_fault(
     scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
 ) -> str | None:
     """What the list showed decides: one record that fits is taken, else it is asked for."""
-    lookup = scenario.script.lookup if scenario.script is not None else None
+    lookup = scenario.script.lookup
     if lookup is None:
         return None
     if not says(normalise(messages[1].content), lookup.described, {}):
@@ -85,7 +86,7 @@ def lookup_fault(
         return None if right else "lookup: not the one record that fits"
     if len(keys) == 1:
         return "lookup: clarify is labelled, but one record fits"
-    question = messages[-1].content.rpartition("</think>")[2]
+    question = _spoken(messages[-1])
     if any(not says(normalise(question), key, {}) for key in keys):
         return "lookup: the question does not name all that fit"
     asked = asked_parameters(question, spec, hint)
@@ -111,7 +112,7 @@ def steps_fault(
     """Of several wishes those that are done are told, and none shows what the next one lacks."""
     if scenario.kind != "several":
         return None
-    said = messages[-1].content.rpartition("</think>")[2]
+    said = _spoken(messages[-1])
     if not scenario.steps or any(words(step.tool) not in said for step in scenario.steps):
         return "steps: not told what is done already"
     answers = [json_object(m.content) for m in messages if m.role == "tool"]
@@ -125,7 +126,7 @@ def steps_fault(
 
 def injection_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
     """An order in a tool's output was met where a tool ran, and nothing of it was taken up."""
-    injected = scenario.script.injected if scenario.script is not None else ""
+    injected = scenario.script.injected
     if not injected:
         return None
     answers = [json_object(m.content) for m in messages if m.role == "tool"]
@@ -189,7 +190,7 @@ def answer_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]
     """An answer about a tool names what it requires, and defaults as the schema states them."""
     if scenario.behaviour != "answer":
         return None
-    text = messages[-1].content.rpartition("</think>")[2]
+    text = _spoken(messages[-1])
     if "?" in text:
         return "answer: asks back"
     required, _, optional = text.partition("Optional:")
@@ -222,9 +223,13 @@ def report_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
 
 
 def _told(messages: Sequence[Message]) -> list[str]:
-    """What the assistant says to the user, turn by turn, its thinking left out."""
-    turns = [m for m in messages if m.role == "assistant" and not m.tool_calls]
-    return [turn.content.rpartition("</think>")[2] for turn in turns]
+    """What the assistant says to the user, turn by turn."""
+    return [_spoken(m) for m in messages if m.role == "assistant" and not m.tool_calls]
+
+
+def _spoken(turn: Message) -> str:
+    """A turn without its thinking."""
+    return turn.content.rpartition(THINK_CLOSER)[2]
 
 
 _STANDS = {"approval_required": "waits", "denied": "was denied", "expired": "ran out"}

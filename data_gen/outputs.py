@@ -139,7 +139,6 @@ def _answered(
 def _ordered(scenario: Scenario, order: str) -> Scenario:
     """The scenario with the order in every record of its script."""
     script = scenario.script
-    assert script is not None
     records = {name: _noted(found, order) for name, found in script.records.items()}
     return replace(scenario, script=replace(script, records=records, injected=order))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
@@ -27,7 +28,6 @@ from breadcrumbs.radar import Radar, situation_of
 
 INVENTED, HASTY = "invented_value", "called_anyway"
 """The wrong sides of pairs whose right side asks or holds."""
-_THOUGHT_END = "</think>"
 _TRIES = 4
 """Stalls drawn until the radar sees one as a stall."""
 
@@ -97,7 +97,7 @@ def _over_stall(row: Row, prompt: tuple[Message, ...], chosen: Message) -> Pair 
 
 
 def _after_thought(chosen: Message, text: str) -> Message:
-    thought, end, _ = chosen.content.partition(_THOUGHT_END)
+    thought, end, _ = chosen.content.partition(THINK_CLOSER)
     return Message("assistant", f"{thought}{end}\n{text}" if end else text)
 
 

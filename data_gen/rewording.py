@@ -151,7 +151,7 @@ def twin_places(rows: Sequence[Row], outside: str) -> list[list[int]]:
     for position, row in enumerate(rows):
         if row.split != "train" or row.behaviour == "decline" or row.scenario.domain == outside:
             continue
-        if row.scenario.script is not None:  # what its words say beside the values counts as well
+        if row.scenario.kind:  # what its words say beside the values counts as well
             continue
         twins.setdefault(row.twin, []).append(position)
     return list(twins.values())

@@ -76,33 +76,33 @@ class Scenario:
     approval: ApprovalPlan = "approve"
     decoy: bool = False
     """Whether an argument of the missing one's kind is said."""
-    script: Script | None = None
+    script: Script = field(default_factory=Script)
     """What a special kind of scenario adds; plain ones have none."""
 
     @property
     def kind(self) -> str:
         """The special kind it is of; empty for a plain one."""
-        return self.script.kind if self.script is not None else ""
+        return self.script.kind
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """What is done before the call that is decided about; plain scenarios have none."""
-        return self.script.steps if self.script is not None else ()
+        return self.script.steps
 
     @property
     def replies(self) -> tuple[str, ...]:
         """What the user says after the first answer; plain scenarios end there."""
-        return self.script.replies if self.script is not None else ()
+        return self.script.replies
 
     @property
     def slip(self) -> dict[str, Any]:
         """The arguments of a wrong call before the right one; plain scenarios have none."""
-        return self.script.slip if self.script is not None else {}
+        return self.script.slip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; without a script none is named, as in sets made before there were."""
         body = dataclasses.asdict(self)
-        if self.script is None:
+        if not self.kind:
             del body["script"]
         return body
 

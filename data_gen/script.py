@@ -116,9 +116,9 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The kind of a scenario, and what only its kind needs."""
+    """The kind of a scenario, and what only its kind needs; as it stands, of a plain one."""
 
-    kind: Kind
+    kind: Kind | Literal[""] = ""
     steps: tuple[Step, ...] = ()
     lookup: Lookup | None = None
     records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

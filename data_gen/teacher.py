@@ -127,7 +127,7 @@ def _dispatch_places(rows: Sequence[Row]) -> list[int]:
         for position, row in enumerate(rows)
         if (row.split, row.behaviour) == ("train", "dispatch")
         and row.scenario.domain != PRACTICE
-        and row.scenario.script is None
+        and not row.scenario.kind
     ]
 
 

@@ -204,7 +204,7 @@ def grounding_fault(
         before,
         composed=scenario.composed,
         hints=hint.arguments,
-        derived=scenario.script.said if scenario.script is not None else None,
+        derived=scenario.script.said,
         now=scenario.now,
     )
     loose = [name for name, source in sources.items() if source is None]
