@@ -65,6 +65,23 @@ def build_model(tokenizer: Any, folder: Path, dtype: str) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def small_config() -> Any:
+    """A config for a data set of three small catalogs, made in a second or two."""
+    from breadcrumbs.data_gen.config import Amount, GenerateConfig
+
+    small = Path(__file__).parent / "data_gen" / "small"
+    return GenerateConfig(
+        catalogs=tuple(str(small / name) for name in ("calendar.yaml", "bank.yaml", "travel.yaml")),
+        hints=tuple(str(path) for path in sorted(small.glob("hints_*.yaml"))),
+        held_out_tools=("create_calendar_event",),
+        held_out_domain="travel",
+        train=Amount(pairs=8, declines=2),
+        eval_tools=Amount(pairs=2),
+        eval_domain=Amount(pairs=2),
+    )
+
+
 @pytest.fixture(name="build_tokenizer", scope="session")
 def build_tokenizer_fixture() -> Any:
     return build_tokenizer

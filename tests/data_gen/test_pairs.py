@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from breadcrumbs.cli import main
-from breadcrumbs.data_gen.config import Amount, GenerateConfig
+from breadcrumbs.data_gen.config import GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.pairs import HASTY, INVENTED, exported_pair, pairs_of
@@ -17,22 +17,11 @@ from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import ChatRequest, messages_in
 from breadcrumbs.radar import Radar, situation_of
 
-SMALL = Path(__file__).parent / "small"
-CONFIG = GenerateConfig(
-    catalogs=tuple(str(SMALL / name) for name in ("calendar.yaml", "bank.yaml", "travel.yaml")),
-    hints=tuple(str(path) for path in sorted(SMALL.glob("hints_*.yaml"))),
-    held_out_tools=("create_calendar_event",),
-    held_out_domain="travel",
-    train=Amount(pairs=8, declines=2),
-    eval_tools=Amount(pairs=2),
-    eval_domain=Amount(pairs=2),
-)
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(small_config: GenerateConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("pairs") / "set"
-    generate(CONFIG, out, lambda done, total, note="": None)
+    generate(small_config, out, lambda done, total, note="": None)
     return out
 
 
@@ -94,8 +83,10 @@ def test_a_real_stall_that_was_kept_is_the_wrong_side(rows: list[Row]) -> None:
     assert (pair.rejected, pair.fault) == (Message("assistant", "Shall I?"), "permission_ask")
 
 
-def test_where_somebody_says_to_wait_the_twins_call_is_the_wrong_side(tmp_path: Path) -> None:
-    config = dataclasses.replace(CONFIG, kinds={"hold": 3, "policy": 2})
+def test_where_somebody_says_to_wait_the_twins_call_is_the_wrong_side(
+    small_config: GenerateConfig, tmp_path: Path
+) -> None:
+    config = dataclasses.replace(small_config, kinds={"hold": 3, "policy": 2})
     generate(config, tmp_path / "set", lambda done, total, note="": None)
     pairs, _ = pairs_of(load_rows(tmp_path / "set", "train"))
     hasty = [pair for pair in pairs if pair.fault == HASTY]

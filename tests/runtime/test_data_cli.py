@@ -25,18 +25,6 @@ from breadcrumbs.data_gen.scenarios import Behaviour
 from breadcrumbs.data_gen.splits import SPLITS
 from breadcrumbs.openai_wire import ChatRequest, messages_in
 
-SMALL = Path(__file__).parents[1] / "data_gen" / "small"
-CONFIG = GenerateConfig(
-    catalogs=tuple(str(SMALL / name) for name in ("calendar.yaml", "bank.yaml", "travel.yaml")),
-    hints=tuple(str(path) for path in sorted(SMALL.glob("hints_*.yaml"))),
-    held_out_tools=("create_calendar_event",),
-    held_out_domain="travel",
-    train=Amount(pairs=8, declines=2),
-    eval_tools=Amount(pairs=2),
-    eval_domain=Amount(pairs=2),
-    phrasing="plain",
-    corrected_share=0.5,
-)
 HIDDEN = "Pay\u202e 001\u200b \x1b[2K now"
 
 
@@ -45,9 +33,14 @@ def _silent(done: int, total: int, note: str = "") -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(small_config: GenerateConfig) -> GenerateConfig:
+    return dataclasses.replace(small_config, phrasing="plain", corrected_share=0.5)
+
+
+@pytest.fixture(scope="module")
+def folder(config: GenerateConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("data") / "set"
-    generate(CONFIG, out, _silent)
+    generate(config, out, _silent)
     return out
 
 
@@ -232,9 +225,9 @@ def test_the_plot_is_the_same_twice_and_never_in_the_set(
 
 
 def test_equal_sets_do_not_differ(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: GenerateConfig, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    generate(CONFIG, tmp_path / "again", _silent)
+    generate(config, tmp_path / "again", _silent)
     status, out, _ = run(capsys, "diff", folder, tmp_path / "again")
     assert status == 0
     assert out.splitlines()[-1] == "equal"
@@ -257,10 +250,10 @@ def test_diff_names_a_changed_row_and_nothing_else(
 
 
 def test_diff_compares_configs_tools_and_splits(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: GenerateConfig, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = dataclasses.replace(
-        CONFIG,
+        config,
         held_out_tools=("transfer_money",),
         train=Amount(pairs=7, declines=2),
     )

@@ -18,27 +18,22 @@ from breadcrumbs.train.config import DpoConfig, TrainConfig
 from breadcrumbs.train.pairs import build_pair, preflight_pairs, read_pairs
 from breadcrumbs.train.run import CHECKPOINTS, METRICS, SERVING, claim, run_identity
 
-SMALL = Path(__file__).parents[1] / "data_gen" / "small"
-DATA = GenerateConfig(
-    catalogs=tuple(str(SMALL / name) for name in ("calendar.yaml", "bank.yaml", "travel.yaml")),
-    hints=tuple(str(path) for path in sorted(SMALL.glob("hints_*.yaml"))),
-    held_out_tools=("create_calendar_event",),
-    held_out_domain="travel",
-    train=Amount(pairs=3, declines=1),
-    eval_tools=Amount(pairs=1),
-    eval_domain=Amount(pairs=1),
-    phrasing="plain",
-)
-
 
 class Stopped(Exception):
     """The machine went away."""
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(small_config: GenerateConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dpo") / "data"
-    generate(DATA, out, lambda done, total, note="": None)
+    few = dataclasses.replace(
+        small_config,
+        train=Amount(pairs=3, declines=1),
+        eval_tools=Amount(pairs=1),
+        eval_domain=Amount(pairs=1),
+        phrasing="plain",
+    )
+    generate(few, out, lambda done, total, note="": None)
     return out
 
 
