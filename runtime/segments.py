@@ -36,6 +36,8 @@ class Segment(StrEnum):
     LOCAL = "local"
 
 
+Tools = Sequence[Mapping[str, Any]]
+Render = Callable[[list[dict[str, Any]], Tools], str]
 Span = tuple[int, int, Segment]
 """Characters from the first up to, without, the second."""
 
@@ -94,14 +96,16 @@ def _payload_parts(content: str) -> list[tuple[int, Segment]]:
 
 def locate_spans(
     messages: Sequence[Message],
-    tools: Sequence[Mapping[str, Any]],
+    tools: Tools,
     text: str,
-    render: Callable[[list[dict[str, Any]]], str],
+    render: Render,
+    shape: Callable[[Message], dict[str, Any]],
     steering: str | None = None,
 ) -> list[Span]:
     """Spans of contents and tool definitions in the clean `text`; assistant turns are left out.
 
-    `render` renders messages in the template's shape just as `text` was rendered.
+    `render` renders messages and tools in the template's shape just as `text` was rendered;
+    `shape` gives a message that shape.
 
     Raises:
         ModelError: the template changes contents or hides the tool definitions.
@@ -109,32 +113,33 @@ def locate_spans(
     """
     used = set("".join(message.content for message in messages)) | set(text)
     opener, closer = [chr(code) for code in PRIVATE_USE if chr(code) not in used][:2]
-    marked, wrapped = [], []
+    marked, segments = [], []
     for message in messages:
-        shape = message.to_template()
+        dressed = shape(message)
         core = message.content.strip()
         if message.role != "assistant" and core:
             # Inside the outer white space, so that templates that trim still can.
-            lead = message.content.index(core)
-            behind = message.content[lead + len(core) :]
-            shape["content"] = f"{message.content[:lead]}{opener}{core}{closer}{behind}"
-            wrapped.append((message, lead, lead + len(core)))
-        marked.append(shape)
-    clean, starts = _take_marks(render(marked), opener, closer)
-    if clean != text or len(starts) != len(wrapped):
+            at = lead = message.content.index(core)
+            end = lead + len(core)
+            parts = content_parts(message, steering)
+            pieces = [message.content[:lead]]
+            for number, (_, segment) in enumerate(parts):
+                stop = min(parts[number + 1][0], end) if number + 1 < len(parts) else end
+                if at < stop:
+                    pieces.append(f"{opener}{message.content[at:stop]}{closer}")
+                    segments.append(segment)
+                    at = stop
+            dressed["content"] = "".join([*pieces, message.content[end:]])
+        marked.append(dressed)
+    clean, places = _take_marks(render(marked, tools), opener, closer)
+    if clean != text or len(places) != len(segments):
         raise ModelError(
             "the chat template changes, drops or repeats message contents, so segments cannot "
             "be told apart; use another template"
         )
-    spans = _tool_spans(tools, text)
-    for (message, lead, end), at in zip(wrapped, starts, strict=True):
-        parts = content_parts(message, steering)
-        ends = [first for first, _ in parts[1:]] + [end]
-        for (first, segment), stop in zip(parts, ends, strict=True):
-            begin = max(first, lead)
-            if begin < min(stop, end):
-                spans.append((at + begin - lead, at + min(stop, end) - lead, segment))
-    return spans
+    spans = [(*place, segment) for place, segment in zip(places, segments, strict=True)]
+    dicts = [shape(message) for message in messages]
+    return spans + _tool_spans(tools, text, lambda others: render(dicts, others), opener, spans)
 
 
 def label_tokens(
@@ -202,20 +207,26 @@ def _tile(chars: int, spans: Sequence[Span]) -> list[Span]:
     return tiles
 
 
-def _take_marks(marked: str, opener: str, closer: str) -> tuple[str, list[int]]:
-    """The text without marks, and where in it each marked content begins."""
-    starts = []
+def _take_marks(marked: str, opener: str, closer: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text without marks, and where in it each marked content begins and ends."""
+    places = []
     pieces = marked.split(opener)
     at = len(pieces[0])
     for piece in pieces[1:]:
-        starts.append(at)
         if piece.count(closer) != 1:
             raise ModelError("the chat template cuts message contents; use another template")
+        places.append((at, at + piece.index(closer)))
         at += len(piece) - len(closer)
-    return marked.replace(opener, "").replace(closer, ""), starts
+    return marked.replace(opener, "").replace(closer, ""), places
 
 
-def _tool_spans(tools: Sequence[Mapping[str, Any]], text: str) -> list[Span]:
+def _tool_spans(
+    tools: Tools,
+    text: str,
+    render_tools: Callable[[Tools], str],
+    mark: str,
+    contents: Sequence[Span],
+) -> list[Span]:
     spans: list[Span] = []
     at = 0
     for tool in tools:
@@ -225,10 +236,40 @@ def _tool_spans(tools: Sequence[Mapping[str, Any]], text: str) -> list[Span]:
             if start >= 0:
                 break
         else:
-            raise ModelError(
-                "the chat template does not write tool definitions as JSON, so segments cannot "
-                "be told apart; use another template"
-            )
+            return [_own_words_span(tools, text, render_tools, mark, contents)]
         at = start + len(body)
         spans.append((start, at, Segment.SYSTEM))
     return spans
+
+
+def _own_words_span(
+    tools: Tools,
+    text: str,
+    render_tools: Callable[[Tools], str],
+    mark: str,
+    contents: Sequence[Span],
+) -> Span:
+    """All tool definitions of a template that writes them in words of its own.
+
+    A mark in each name finds the first one; rendered twice, a tool shows how long its
+    definition is, and what stands before the name in each.
+    """
+    named = render_tools([_renamed(tool, mark) for tool in tools])
+    if named.replace(mark, "") != text or named.count(mark) != len(tools):
+        raise ModelError(
+            "the chat template writes tool definitions so that they cannot be found again, and "
+            "segments cannot be told apart; use another template"
+        )
+    first = named.index(mark)
+    twice = [render_tools([*tools[: at + 1], *tools[at:]]) for at in range(len(tools))]
+    lengths = [len(doubled) - len(text) for doubled in twice]
+    lead = 0
+    while lead < first and twice[0][first - lead - 1] == twice[0][first + lengths[0] - lead - 1]:
+        lead += 1
+    start = max([first - lead, *(end for _, end, _ in contents if end <= first)])
+    return start, min(first - lead + sum(lengths), len(text)), Segment.SYSTEM
+
+
+def _renamed(tool: Mapping[str, Any], mark: str) -> dict[str, Any]:
+    function = dict(tool["function"])
+    return {**tool, "function": {**function, "name": f"{mark}{function['name']}"}}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message, compact_json, messages_from_dicts
 from breadcrumbs.train.batches import IGNORED, Example, unlearned
 from breadcrumbs.train.nulls import injected_nulls
@@ -62,6 +63,8 @@ def row_faults(
     reasons += _label_faults(example)
     spans = labelled_spans(example.labels)
     pieces = decoded(renderer, example.ids, spans)
+    if messages[-1].role == "assistant" and not text.rstrip().endswith(renderer.call_format.stops):
+        text += renderer.closing(messages[-1])  # the next message would begin with it
     if "".join(pieces) != text:
         reasons.append(Reason(Check.SERVED, "trained text differs from served text"))
     slips = unlearned(row)
@@ -85,7 +88,7 @@ def row_faults(
             )
         reasons += [
             Reason(Check.PARSED, where + fault)
-            for fault in _parse_faults(messages[index], sampled, renderer)
+            for fault in _parse_faults(messages[index], sampled, tools, renderer)
         ]
     if (example.decision, example.decision_end) not in spans:
         reasons.append(Reason(Check.DECISION, "decision turn is cut or outside the loss mask"))
@@ -104,16 +107,25 @@ def row_faults(
 def served_text(
     renderer: Renderer, messages: Sequence[Message], tools: Sequence[Any], prompt: bool = False
 ) -> str:
-    """The text a server builds: the chat template as text, with the generation prompt or not."""
-    return str(
-        renderer.tokenizer.apply_chat_template(
-            [message.to_template() for message in messages],
-            tools=list(tools) or None,
-            chat_template=renderer.template,
-            add_generation_prompt=prompt,
-            tokenize=False,
+    """The text a server builds: the chat template as text, with the generation prompt or not.
+
+    Raises:
+        DataError: the template refuses the conversation.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        return str(
+            renderer.tokenizer.apply_chat_template(
+                [renderer.template_message(message) for message in messages],
+                tools=list(tools) or None,
+                chat_template=renderer.template,
+                add_generation_prompt=prompt,
+                tokenize=False,
+            )
         )
-    )
+    except (TemplateError, TypeError, ValueError) as error:
+        raise DataError(f"the chat template refuses the conversation: {error}") from error
 
 
 def labelled_spans(labels: Sequence[int]) -> list[tuple[int, int]]:
@@ -177,8 +189,10 @@ def _label_faults(example: Example) -> list[Reason]:
     return []
 
 
-def _parse_faults(message: Message, sampled: str, renderer: Renderer) -> list[str]:
-    turn = renderer.call_format.parse_turn(sampled.removesuffix(renderer.call_format.stop_text))
+def _parse_faults(
+    message: Message, sampled: str, tools: Sequence[Mapping[str, Any]], renderer: Renderer
+) -> list[str]:
+    turn = renderer.call_format.parse_turn(sampled, tools=tools)
     if turn.problems:
         return [f"target does not parse: {turn.problems[0]}"]
     parsed = [(call.name, dict(call.arguments)) for call in turn.calls]

@@ -1,0 +1,180 @@
+"""What docs/families.md says of each family is true: verified anew, and the table compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from breadcrumbs.errors import ModelError, PreflightError
+from breadcrumbs.rendering import PINNED_CLOCK, Renderer, shipped_template
+from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.families import (
+    FAMILIES,
+    TABLE_BEGINS,
+    TABLE_ENDS,
+    Family,
+    Verdict,
+    table,
+    template_of,
+    tokenizer_of,
+    verified,
+    verify,
+)
+from breadcrumbs.train.family_rows import FAMILY_ROWS
+from breadcrumbs.train.preflight import examine, template_fault
+from breadcrumbs.train.training_template import training_template
+
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+TEMPLATES = [(family, name) for family in FAMILIES for name in family.templates]
+CONFIG = TrainConfig(data="d", out="o", steps=1)
+
+
+@pytest.fixture(scope="module")
+def verdicts(chatml_tokenizer: Any) -> dict[tuple[str, str], Verdict]:
+    return {
+        (family.name, name): verify(family, name, chatml_tokenizer) for family, name in TEMPLATES
+    }
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), TEMPLATES, ids=lambda value: getattr(value, "name", value)
+)
+def test_what_a_family_writes_is_served_and_read_back(
+    verdicts: dict[tuple[str, str], Verdict], family: Family, name: str
+) -> None:
+    verdict = verdicts[family.name, name]
+    assert verdict.faults["trained = served, read back"] is None
+    assert verdict.faults["segments"] is None
+    assert verdict.faults["generation tags"] is None
+
+
+@pytest.mark.model
+def test_the_table_of_the_page_is_what_is_found() -> None:
+    from breadcrumbs.models import SMALL, resolve_model
+    from breadcrumbs.rendering import load_renderer
+
+    page = PAGE.read_text(encoding="utf-8")
+    written = page.partition(TABLE_BEGINS)[2].partition(TABLE_ENDS)[0].strip()
+    assert written == table(verified(load_renderer(resolve_model(SMALL)).tokenizer))
+
+
+def test_a_failing_check_stands_in_the_table_with_its_reason() -> None:
+    failing = Verdict("F", "t", "xml", dict.fromkeys(["segments"], "a | <b>"), False)
+    faults = {
+        check: failing.faults.get(check) for check in (*FAMILY_ROWS, "segments", "generation tags")
+    }
+    text = table([dataclasses.replace(failing, faults=faults)])
+    assert "| no (1) | ours |" in text
+    assert "1. a \\| &lt;b>" in text
+
+
+def test_a_template_changed_by_one_character_is_found_out(chatml_tokenizer: Any) -> None:
+    """The control of the verification: each way of going wrong is a fault of the right check."""
+    renderer = Renderer(chatml_tokenizer, template_of("qwen2_5"))
+    row = FAMILY_ROWS["trained = served, read back"][0]
+    assert examine([row], renderer, CONFIG)[1] == []
+    other = renderer.template.replace(
+        "tool_call.arguments | tojson", "tool_call.arguments | tojson | replace('true', 'false')"
+    )
+    assert other != renderer.template
+    reasons = {f.reason for f in examine([row], Renderer(chatml_tokenizer, other), CONFIG)[1]}
+    assert any("parses back to another call" in reason for reason in reasons)
+
+
+def test_a_template_that_rewrites_its_prompts_is_refused_with_the_reason(
+    chatml_tokenizer: Any,
+) -> None:
+    template = template_of("qwen2_5").replace(
+        "{{- '<|im_start|>assistant\\n' }}", "{{- '<|im_start|>assistant\\n<think>\\n' }}"
+    )
+    assert template != template_of("qwen2_5")
+    renderer = Renderer(chatml_tokenizer, template)
+    fault = template_fault(renderer)
+    assert fault is not None
+    assert "differs from the served prompt" in fault
+    row = FAMILY_ROWS["trained = served, read back"][0]
+    (found,) = examine([row], renderer, CONFIG)[1]
+    assert found.row == "every row"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("llama3", "no tool support"),
+        ("phi3", "no tool support"),
+        ("cohere2", "no tool support"),
+        ("muse_glimmer", "format that is not known"),
+    ],
+)
+def test_templates_that_cannot_carry_calls_are_refused(
+    chatml_tokenizer: Any, name: str, said: str
+) -> None:
+    with pytest.raises(ModelError, match=said):
+        Renderer(chatml_tokenizer, shipped_template(name))
+
+
+def test_a_tokenizer_without_the_familys_end_of_turn_is_refused(chatml_tokenizer: Any) -> None:
+    with pytest.raises(ModelError, match=r"no token <\|eot_id\|>"):
+        Renderer(chatml_tokenizer, shipped_template("llama3_1"))
+
+
+def test_an_unknown_template_is_probed(chatml_tokenizer: Any) -> None:
+    for family, name in TEMPLATES:
+        known = Renderer(tokenizer_of(family, chatml_tokenizer), template_of(name))
+        probed = Renderer(
+            tokenizer_of(family, chatml_tokenizer), "{# a fork #}" + template_of(name)
+        )
+        assert probed.call_format == known.call_format, name
+
+
+def test_a_template_with_a_clock_is_pinned_once(chatml_tokenizer: Any) -> None:
+    family = next(family for family in FAMILIES if family.name.startswith("Llama"))
+    tokenizer = tokenizer_of(family, chatml_tokenizer)
+    renderer = Renderer(tokenizer, shipped_template("llama3_2"))
+    again = Renderer(tokenizer, renderer.template)
+    assert again.template == renderer.template
+    assert renderer.template.count(PINNED_CLOCK) == 1
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi."}], chat_template=renderer.template, tokenize=False
+    )
+    assert "Today Date: 26 Jul 2024" in text
+    unpinned = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi."}],
+        chat_template=shipped_template("llama3_2"),
+        tokenize=False,
+        date_string="26 Jul 2024",
+    )
+    assert text == unpinned
+
+
+def test_the_tagged_template_masks_what_is_learnt(chatml_tokenizer: Any) -> None:
+    renderer = Renderer(chatml_tokenizer, template_of("qwen2_5"))
+    template = training_template(renderer)
+    assert template != renderer.template
+    row = FAMILY_ROWS["trained = served, read back"][0]
+    from breadcrumbs.messages import messages_from_dicts
+
+    messages = messages_from_dicts(row["messages"])
+    tagged = chatml_tokenizer.apply_chat_template(
+        [m.to_template() for m in messages],
+        tools=list(row["tools"]),
+        chat_template=template,
+        tokenize=True,
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+    )
+    trained = renderer.training_row(messages, list(row["tools"]))
+    assert list(tagged["input_ids"]) == trained.ids
+    assert [bool(m) for m in tagged["assistant_masks"]] == [x != -100 for x in trained.labels]
+
+
+def test_rows_of_a_template_that_loses_thoughts_are_refused(chatml_tokenizer: Any) -> None:
+    family = next(family for family in FAMILIES if family.name.startswith("Llama"))
+    renderer = Renderer(tokenizer_of(family, chatml_tokenizer), shipped_template("llama3_1"))
+    from breadcrumbs.train.preflight import preflight
+
+    with pytest.raises(PreflightError, match="parses back to other text"):
+        preflight(list(FAMILY_ROWS["thought before the call"]), renderer, CONFIG)
