@@ -53,6 +53,8 @@ class CallFormat:
     """Whether the generation prompt has opened the reasoning already."""
     thought_key: str | None = None
     """Where the template takes reasoning from; None: from the content, in <think>."""
+    wants_description: bool = False
+    """Whether the template fails on a tool without one."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -134,6 +136,7 @@ HARMONY = CallFormat(
     ),
     thinks=("<|channel|>analysis<|message|>", "<|end|>"),
     thought_key="thinking",
+    wants_description=True,
 )
 PYTHONIC = CallFormat(
     "pythonic", "<|tool_call_start|>", "<|tool_call_end|>", read_pythonic, "<|im_end|>"

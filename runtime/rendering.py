@@ -131,7 +131,7 @@ class Renderer:
         ids = list(encoded["input_ids"])
         served = self.tokenizer.apply_chat_template(
             [self.template_message(m) for m in messages],
-            tools=_tools(tools),
+            tools=self.template_tools(tools),
             chat_template=self.template,
             add_generation_prompt=generation_prompt,
             tokenize=True,
@@ -199,6 +199,15 @@ class Renderer:
             if thought:
                 shape |= {key: thought, "content": said.strip()}
         return shape
+
+    def template_tools(self, tools: Tools) -> list[dict[str, Any]] | None:
+        """Tool definitions in the shape the template reads; None where there are none."""
+        dicts = [dict(tool) for tool in tools]
+        if self.call_format.wants_description:
+            dicts = [
+                {**tool, "function": {"description": "", **tool["function"]}} for tool in dicts
+            ]
+        return dicts or None
 
     def training_fault(self) -> str | None:
         """Why no conversation with a call can be trained with this template; None where one can.
@@ -339,7 +348,7 @@ class Renderer:
         try:
             text: str = self.tokenizer.apply_chat_template(
                 dicts,
-                tools=_tools(tools),
+                tools=self.template_tools(tools),
                 chat_template=self.template,
                 add_generation_prompt=generation_prompt,
                 tokenize=False,
@@ -470,7 +479,3 @@ def _render_probe(tokenizer: Any, template: str) -> tuple[str, str] | None:
         return None
     wanted = ("probe_description", "probe_key", "probe_value", "probe_result", "probe_system")
     return (prompt, text) if all(word in text for word in wanted) else None
-
-
-def _tools(tools: Tools) -> list[dict[str, Any]] | None:
-    return [dict(tool) for tool in tools] or None

@@ -234,7 +234,7 @@ def _trl_agrees(row: Mapping[str, Any], renderer: Renderer, name: str) -> bool:
 def _tagged(row: Mapping[str, Any], renderer: Renderer, template: str) -> Mapping[str, Any]:
     tagged: Mapping[str, Any] = renderer.tokenizer.apply_chat_template(
         [renderer.template_message(m) for m in messages_from_dicts(row["messages"])],
-        tools=list(row["tools"]),
+        tools=renderer.template_tools(row["tools"]),
         chat_template=template,
         tokenize=True,
         return_dict=True,

@@ -72,7 +72,7 @@ def _opening(query: str = "open a ticket") -> list[dict[str, Any]]:
     return [
         _say("system", "Act through the gateway. Now: 2026-03-02T09:00."),
         _say("user", "The lift is stuck again: please open a ticket."),
-        _call(1, "search_tool_catalog", {"query": query, "limit": 5}),
+        _call(1, "search_tool_catalog", {"query": query}),
         _answer(1, found),
         _call(2, "get_tool_schema", {"tool_names": ["create_ticket"]}),
         _answer(2, schema),

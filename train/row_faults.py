@@ -118,7 +118,7 @@ def served_text(
         return str(
             renderer.tokenizer.apply_chat_template(
                 [renderer.template_message(message) for message in messages],
-                tools=list(tools) or None,
+                tools=renderer.template_tools(tools),
                 chat_template=renderer.template,
                 add_generation_prompt=prompt,
                 tokenize=False,
