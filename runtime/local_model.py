@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 from transformers import AutoModelForCausalLM
 
+from breadcrumbs.attention import supports_branches, use_reading
 from breadcrumbs.call_format import TextStream
 from breadcrumbs.decoding import (
     batches_by_length,
@@ -79,6 +80,8 @@ class LocalModel:
             model = _load_weights(name, source, dtype)
             if adapter is not None:
                 model = _with_adapter(model, Path(adapter))
+            if place == "cpu" and supports_branches(model.config):
+                use_reading(model)
         return cls(model.to(place).eval(), renderer, name, serving)
 
     @property
@@ -249,7 +252,8 @@ class LocalPolicy:
         ids = torch.tensor([step], device=device)
         positions = torch.arange(len(before), len(before) + len(step), device=device)[None]
         mask = torch.ones(1, len(before) + len(step), dtype=torch.long, device=device)
-        logits = forward_last(self._model.model, ids, mask, positions, self._cache)
+        alone = len(step) > 1  # a token at a time is the library's kernel's best
+        logits = forward_last(self._model.model, ids, mask, positions, self._cache, alone=alone)
         self._ids = before + step
         return int(logits.argmax(-1))
 

@@ -85,8 +85,8 @@ def build_trainer(
     import torch
     from transformers import PrinterCallback, set_seed
 
+    from breadcrumbs.attention import supports_branches, use_branches
     from breadcrumbs.train.adapter import lora
-    from breadcrumbs.train.attention import supports_branches, use_branches
     from breadcrumbs.train.trainer import DecisionTrainer, Objective, ProgressCallback
 
     set_seed(config.seed)

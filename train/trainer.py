@@ -21,8 +21,8 @@ from torch.nn import functional
 from transformers import TrainerCallback
 from trl import SFTTrainer
 
+from breadcrumbs.attention import branches_of
 from breadcrumbs.errors import ModelError
-from breadcrumbs.train.attention import branches_of
 from breadcrumbs.train.batches import (
     BEHAVIOURS,
     IGNORED,
