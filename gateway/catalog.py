@@ -100,6 +100,8 @@ class ToolSpec:
     risk: Risk
     domain: str
     keywords: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    """What people say who need it, in their own words; search reads them, no model does."""
     requires_approval: bool = True
     allow: tuple[str, ...] = ()
     """Roles that may use it; empty means everyone."""
@@ -114,7 +116,7 @@ class ToolSpec:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of what the tool means: equal for copies under other keywords or domains."""
+        """SHA-256 of what the tool means: equal for copies found or filed in other ways."""
         meaning = [self.name, self.description, dict(self.input_schema), str(self.risk)]
         if self.upstream is not None:
             meaning.append(self.upstream)
@@ -174,6 +176,7 @@ class _Tool:
     required: tuple[str, ...] = ()
     requires_approval: bool | None = None
     keywords: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     effect: Effect | None = None
     domain: str | None = None
@@ -243,6 +246,7 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
         risk=tool.risk,
         domain=tool.domain or file.domain,
         keywords=tool.keywords,
+        requests=tool.requests,
         requires_approval=approval if tool.requires_approval is None else tool.requires_approval,
         allow=tool.allow,
         effect=tool.effect,
