@@ -1,6 +1,4 @@
-"""What every HTTP route shares: bounds on request bodies, a browser's headers, and errors.
-
-Errors have OpenAI's shape."""
+"""What every HTTP route shares: bounds on request bodies, a browser's headers, OpenAI's errors."""
 
 from __future__ import annotations
 

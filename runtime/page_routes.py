@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
 
 from breadcrumbs import runs_wire as native
 from breadcrumbs.access import COOKIE, Access
@@ -17,6 +18,7 @@ FILES = {
     "page.js": "text/javascript; charset=utf-8",
     "chat.js": "text/javascript; charset=utf-8",
     "approvals.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
 }
 
 
@@ -35,7 +37,9 @@ def add(app: FastAPI, access: Access, models: Sequence[str]) -> None:
         return file("index.html")
 
     def asset(name: str) -> Response:
-        return file(name) if name in contents else Response(status_code=404)
+        if name not in contents:
+            raise HTTPException(404, f"no file {name!r}")
+        return file(name)
 
     def who(request: Request) -> dict[str, Any]:
         """Who this browser or program is, and what it may do."""

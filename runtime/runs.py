@@ -124,7 +124,8 @@ class Runs:
         """Begin a run over messages, which go on from where the run `after` ended.
 
         What was decided since then comes first, but for the approvals that the messages have
-        `told` of already. With `until_decided` a held write is waited for, as long as it can be decided.
+        `told` of already. With `until_decided` a held write is waited for, as long as it can be
+        decided.
 
         Raises:
             TooManyRuns: as many as may be live are.

@@ -31,6 +31,7 @@ class EventStream(EventSourceResponse):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as an ASGI app."""
         with suppress(SendTimeoutError):
             await super().__call__(scope, receive, send)
 
