@@ -23,6 +23,7 @@ from breadcrumbs.gateway.gateway import Gateway, GatewaySession, Principal
 from breadcrumbs.gateway.identity import SystemIds
 from breadcrumbs.loop import LoopSettings, stream
 from breadcrumbs.messages import Message, compact_json
+from breadcrumbs.monitoring import Monitor, RunWatch
 from breadcrumbs.prompts import system_prompt
 from breadcrumbs.turns import Policy, Turn, Usage
 
@@ -60,6 +61,7 @@ class Run:
     waits: bool = False
     """Whether it waits for a person's decision this moment."""
     task: asyncio.Task[None] | None = None
+    watch: RunWatch | None = None
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -78,6 +80,8 @@ class Run:
     def tell(self, event: Event) -> None:
         """Add an event, and wake who watches."""
         self.events.append(event)
+        if self.watch is not None:
+            self.watch.tell(event)
         more, self.more = self.more, asyncio.Event()
         more.set()
 
@@ -106,8 +110,11 @@ class Run:
 class Runs:
     """The runs of one server."""
 
-    def __init__(self, policy: Policy, gateway: Gateway, settings: LoopSettings) -> None:
+    def __init__(
+        self, policy: Policy, gateway: Gateway, settings: LoopSettings, monitor: Monitor
+    ) -> None:
         self.gateway = gateway
+        self._monitor = monitor
         self._policy = policy
         self._settings = settings
         self._runs: OrderedDict[str, Run] = OrderedDict()
@@ -153,7 +160,7 @@ class Runs:
         )
         self._keep(run)
         run.task = asyncio.create_task(self._drive(run, until_decided))
-        run.task.add_done_callback(lambda _: run.end())  # also one cancelled before it began
+        run.task.add_done_callback(lambda _: run.end())  # one cancelled before it began
         return run
 
     def get(self, run_id: str, caller: str) -> Run | None:
@@ -204,25 +211,34 @@ class Runs:
         return told, waiting
 
     async def _drive(self, run: Run, until_decided: bool) -> None:
-        metered = _Metered(self._policy, run)
+        with self._monitor.running(run.session.id) as watch:
+            run.watch = watch
+            try:
+                await self._tell_all(run, until_decided)
+            except BreadcrumbsError as error:
+                run.tell(Done("model_error", str(error)))
+            except Exception:  # what a model's library raises: a stream must not just end
+                logger.exception("the model broke")
+                run.tell(Done("model_error", BROKEN))
+            finally:
+                run.end()  # a run that did not end by itself was cancelled
+
+    async def _tell_all(self, run: Run, until_decided: bool) -> None:
         settings = replace(self._settings, wait_s=None) if until_decided else self._settings
-        person = _Journal(run, self.gateway) if until_decided else None
-        try:
-            events = stream(
-                metered, run.session, run.conversation, settings=settings, approver=person
-            )
-            async with aclosing(events):
-                async for event in events:
-                    _note_held(run, event)
-                    run.tell(event)
-                    if len(run.events) >= MAX_EVENTS:
-                        run.tell(Done("out_of_tokens"))
-                        return
-        except BreadcrumbsError as error:
-            run.tell(Done("model_error", str(error)))
-        except Exception:  # what a model's library raises: a stream must not just end
-            logger.exception("the model broke")
-            run.tell(Done("model_error", BROKEN))
+        events = stream(
+            _Metered(self._policy, run),
+            run.session,
+            run.conversation,
+            settings=settings,
+            approver=_Journal(run, self.gateway) if until_decided else None,
+        )
+        async with aclosing(events):
+            async for event in events:
+                _note_held(run, event)
+                run.tell(event)
+                if len(run.events) >= MAX_EVENTS:
+                    run.tell(Done("out_of_tokens"))
+                    return
 
 
 def decision_text(payload: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ carry their own events and `: ping` comments only. Loading a model stays outside
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -31,6 +32,13 @@ from breadcrumbs.gateway.identity import SystemIds
 from breadcrumbs.http_border import ERRORS, guard
 from breadcrumbs.loop import LoopSettings
 from breadcrumbs.messages import Message
+from breadcrumbs.monitoring import (
+    CONTENT_VARIABLE,
+    Figures,
+    Monitor,
+    MonitoredPolicy,
+    figures_if_installed,
+)
 from breadcrumbs.policies import SerialPolicy
 from breadcrumbs.runs import Run, Runs
 from breadcrumbs.sse import EventStream, while_there
@@ -39,6 +47,7 @@ from breadcrumbs.turns import Policy, Turn
 LOOP_SUFFIX = "-loop"
 MAX_BODY_BYTES = 1_000_000
 MAX_RUN_S = 600.0
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class ServiceSettings:
     max_body_bytes: int = MAX_BODY_BYTES
     ping_s: float = 15.0
     loop: LoopSettings = field(default_factory=lambda: LoopSettings(max_s=MAX_RUN_S))
+    trace_content: bool = False
+    """Whether spans hold messages, arguments and results."""
 
 
 def create_app(
@@ -63,8 +74,10 @@ def create_app(
     Raises:
         ConfigError: a key is malformed.
     """
-    serial = SerialPolicy(policy)
-    runs = Runs(serial, gateway, settings.loop)
+    figures = figures_if_installed()
+    monitor = Monitor(name, figures, settings.trace_content)
+    serial = MonitoredPolicy(SerialPolicy(policy), monitor)
+    runs = Runs(serial, gateway, settings.loop, monitor)
     access = Access(read_keys(settings.api_keys))
     app = FastAPI(
         title="breadcrumbs",
@@ -90,9 +103,20 @@ def create_app(
     run_routes.add(app, runs, access, settings.ping_s)
     approval_routes.add(app, gateway, access)
     page_routes.add(app, access, service.names)
+    if figures is not None:
+        _add_metrics(app, figures, runs, access)
     app.add_api_route("/openapi.json", app.openapi, dependencies=chats, include_in_schema=False)
     guard(app, settings.max_body_bytes)
     return app
+
+
+def _add_metrics(app: FastAPI, figures: Figures, runs: Runs, access: Access) -> None:
+    def metrics() -> Response:
+        pending = len(runs.gateway.journal.pending())
+        return Response(figures.text(runs.count(), pending), media_type=METRICS_TYPE)
+
+    guarded = [Depends(access.needs("metrics"))]
+    app.add_api_route("/metrics", metrics, dependencies=guarded, include_in_schema=False)
 
 
 def _lifespan(
@@ -142,7 +166,9 @@ def serve_model(
     local = LocalModel.load(model, adapter=adapter)
     gateway = open_gateway(catalog, journal, local.gateway_settings(), encoder=encoder)
     name = (adapter or Path(model)).name
-    app = create_app(name, LocalPolicy(local), gateway, ServiceSettings(api_keys=keys))
+    content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
+    settings = ServiceSettings(api_keys=keys, trace_content=content)
+    app = create_app(name, LocalPolicy(local), gateway, settings)
     click.echo(f"breadcrumbs: {name} on http://{host}:{port}", err=True)
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
@@ -152,7 +178,7 @@ class _Service:
     """The routes of models and chat completions, and what they share."""
 
     name: str
-    policy: Policy
+    policy: MonitoredPolicy
     gateway: Gateway
     settings: ServiceSettings
     runs: Runs

@@ -16,6 +16,7 @@ from breadcrumbs.events import Done, Nudge, Text
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.loop import LoopSettings
 from breadcrumbs.messages import Message
+from breadcrumbs.monitoring import Monitor
 from breadcrumbs.policies import ScriptedPolicy
 from breadcrumbs.runs import Run, Runs, TooManyRuns, saved
 from breadcrumbs.turns import Turn, Usage
@@ -218,12 +219,14 @@ async def test_memory_stays_flat_and_live_runs_are_bounded(
     gateway: SimulatedGateway, monkeypatch: pytest.MonkeyPatch, dripping: Any
 ) -> None:
     monkeypatch.setattr(runs_module, "KEPT_RUNS", 5)
-    kept = Runs(ScriptedPolicy([Turn("Hi.")] * 20), gateway.gateway, LoopSettings())
+    kept = Runs(
+        ScriptedPolicy([Turn("Hi.")] * 20), gateway.gateway, LoopSettings(), Monitor("small")
+    )
     for _ in range(20):
         await _ended(kept.start([Message("user", "hi")], "ann"))
     assert len(kept.of("ann")) == 5
     monkeypatch.setattr(runs_module, "MAX_LIVE_RUNS", 2)
-    live = Runs(dripping, gateway.gateway, LoopSettings())
+    live = Runs(dripping, gateway.gateway, LoopSettings(), Monitor("small"))
     for _ in range(2):
         live.start([Message("user", "hi")], "ann")
     with pytest.raises(TooManyRuns):
@@ -239,7 +242,7 @@ async def test_G50_a_run_that_says_too_much_is_stopped(
 ) -> None:
     monkeypatch.setattr(runs_module, "MAX_EVENTS", 10)
     dripping.every_s = 0
-    runs = Runs(dripping, gateway.gateway, LoopSettings())
+    runs = Runs(dripping, gateway.gateway, LoopSettings(), Monitor("small"))
     told = await _ended(runs.start([Message("user", "hi")], "ann"))
     assert len(told) == 11
     assert told[-1] == Done("out_of_tokens")
@@ -260,7 +263,7 @@ async def test_G69_a_run_ends_by_tokens_time_rounds_or_repetition(
 ) -> None:
     calls = script.call("list_tickets").calls
     turns = [Turn("", calls, usage=Usage(50, 6))] * 12
-    runs = Runs(ScriptedPolicy(turns), gateway.gateway, limits)
+    runs = Runs(ScriptedPolicy(turns), gateway.gateway, limits, Monitor("small"))
     run = runs.start([Message("user", "hi")], "ann")
     assert (await _ended(run))[-1].reason == reason
     if reason == "out_of_tokens":
@@ -271,7 +274,7 @@ async def test_a_person_who_thinks_for_long_is_no_reason_to_stop(
     gateway: SimulatedGateway, script: Any
 ) -> None:
     turns = [*script.prelude, script.execute, Turn("Open.")]
-    runs = Runs(ScriptedPolicy(turns), gateway.gateway, LoopSettings(max_s=0.8))
+    runs = Runs(ScriptedPolicy(turns), gateway.gateway, LoopSettings(max_s=0.8), Monitor("small"))
     run = runs.start([Message("user", script.request)], "ann", until_decided=True)
     while not run.waits:
         await asyncio.sleep(0.01)
@@ -285,7 +288,7 @@ async def test_G62_a_model_that_always_stalls_is_nudged_twice_and_its_words_are_
     gateway: SimulatedGateway, script: Any
 ) -> None:
     turns = [*script.prelude, *[Turn(script.stall)] * 5]
-    runs = Runs(ScriptedPolicy(turns), gateway.gateway, LoopSettings())
+    runs = Runs(ScriptedPolicy(turns), gateway.gateway, LoopSettings(), Monitor("small"))
     run = runs.start([Message("user", script.request)], "ann")
     told = await _ended(run)
     assert sum(isinstance(event, Nudge) for event in told) == 2
