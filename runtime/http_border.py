@@ -29,6 +29,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         413: "the body is too large",
         429: "too many runs",
         500: "the server broke",
+        "default": "any other error",
     }.items()
 }
 BODY_S = 30.0
@@ -124,7 +125,9 @@ class _BodyBound:
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = ERROR_KINDS.get(error.status_code, "invalid_request_error")
-    headers = {"WWW-Authenticate": "Bearer"} if error.status_code == 401 else None
+    headers = {**(error.headers or {})}
+    if error.status_code == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(wire.error_body(str(error.detail), kind), error.status_code, headers)
 
 

@@ -189,7 +189,9 @@ def completion(
 def error_body(
     message: str, kind: str, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """An error in OpenAI's shape."""
+    """An error in OpenAI's shape; it may echo halves of characters, which JSON cannot hold."""
+    message = message.encode("utf-8", "replace").decode()
+    param = None if param is None else param.encode("utf-8", "replace").decode()
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from breadcrumbs import runs_wire as native
@@ -61,4 +61,5 @@ def add(app: FastAPI, access: Access, models: Sequence[str]) -> None:
     session = "/v1/session"
     app.add_api_route(session, who, response_model=native.Session)
     app.add_api_route(session, sign_in, methods=["POST"], response_model=native.Session)
-    app.add_api_route(session, sign_out, methods=["DELETE"], status_code=204)
+    known = [Depends(access.caller)]
+    app.add_api_route(session, sign_out, methods=["DELETE"], status_code=204, dependencies=known)

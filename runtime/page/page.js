@@ -74,7 +74,7 @@ byId("key-form").addEventListener("submit", async (event) => {
 });
 
 byId("leave").addEventListener("click", async () => {
-  await api("/v1/session", { method: "DELETE" });
+  await api("/v1/session", { method: "DELETE" }).catch(() => null); // it may have run out
   sessionStorage.clear();
   location.reload();
 });

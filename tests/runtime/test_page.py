@@ -174,7 +174,7 @@ def test_G35_two_tabs_agree_and_G36_a_reload_keeps_chat_and_card(
 def test_a_card_that_ran_out_cannot_be_approved_and_a_fresh_one_not_at_once_G35(
     start: Start, live: Gateway, open_page: Any
 ) -> None:
-    live.journal._ttl = live.journal._ttl / 100  # 3 s, below what a config may say
+    live.journal._ttl = live.journal._ttl / 30  # 10 s, below what a config may say
     page = open_page(start(*held("Lift is stuck"), Turn("Too late."), over=live))
     page.evaluate(
         """() => { window.states = []; new MutationObserver((list) => { for (const { addedNodes } of list)
