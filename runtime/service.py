@@ -8,12 +8,10 @@ carry their own events and `: ping` comments only. Loading a model stays outside
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -24,7 +22,7 @@ from breadcrumbs import __version__, approval_routes, page_routes, response_rout
 from breadcrumbs import openai_wire as wire
 from breadcrumbs import runs_wire as native
 from breadcrumbs.access import Access
-from breadcrumbs.callers import Caller, keys_for, read_keys
+from breadcrumbs.callers import Caller, read_keys
 from breadcrumbs.completions import Shape, frames, watched, whole
 from breadcrumbs.events import Event, Text, Think
 from breadcrumbs.gateway.gateway import Gateway
@@ -33,7 +31,6 @@ from breadcrumbs.http_border import ERRORS, guard
 from breadcrumbs.loop import LoopSettings
 from breadcrumbs.messages import Message
 from breadcrumbs.monitoring import (
-    CONTENT_VARIABLE,
     Figures,
     Monitor,
     MonitoredPolicy,
@@ -59,6 +56,8 @@ class ServiceSettings:
     max_body_bytes: int = MAX_BODY_BYTES
     ping_s: float = 15.0
     loop: LoopSettings = field(default_factory=lambda: LoopSettings(max_s=MAX_RUN_S))
+    turns_at_once: int = 1
+    """Turns that the policy can write at a time; others wait."""
     trace_content: bool = False
     """Whether spans hold messages, arguments and results."""
 
@@ -69,14 +68,14 @@ def create_app(
     gateway: Gateway,
     settings: ServiceSettings = ServiceSettings(),
 ) -> FastAPI:
-    """The service over a policy and a gateway; `policy` writes one turn at a time.
+    """The service over a policy and a gateway.
 
     Raises:
         ConfigError: a key is malformed.
     """
     figures = figures_if_installed()
     monitor = Monitor(name, figures, settings.trace_content)
-    serial = MonitoredPolicy(SerialPolicy(policy), monitor)
+    serial = MonitoredPolicy(SerialPolicy(policy, settings.turns_at_once), monitor)
     runs = Runs(serial, gateway, settings.loop, monitor)
     access = Access(read_keys(settings.api_keys))
     app = FastAPI(
@@ -95,7 +94,10 @@ def create_app(
         "/v1/models", service.models, dependencies=chats, response_model=native.ModelList
     )
     app.add_api_route(
-        "/v1/models/{model}", service.model, dependencies=chats, response_model=native.ModelCard
+        "/v1/models/{model:path}",
+        service.model,
+        dependencies=chats,
+        response_model=native.ModelCard,
     )
     service.add_completions(app)
     loop_model = name + LOOP_SUFFIX
@@ -135,42 +137,6 @@ def _lifespan(
             await gateway.writes.drain()
 
     return live
-
-
-def serve_model(
-    model: str,
-    adapter: Path | None,
-    catalogs: Sequence[Path] | None,
-    encoder: Path | None,
-    journal: str,
-    host: str,
-    port: int,
-) -> None:
-    """Load a model and answer until stopped.
-
-    Raises:
-        ConfigError: another than a loopback host without API keys, or bad approval keys.
-        ModelError: the model, adapter or encoder cannot be loaded.
-        CatalogError: a catalog is malformed.
-        DataError: the journal cannot be opened.
-    """
-    keys = keys_for(host)
-    import click
-    import uvicorn
-
-    from breadcrumbs.gateway.catalog import load_catalog
-    from breadcrumbs.live_gateway import open_gateway
-    from breadcrumbs.local_model import LocalModel, LocalPolicy
-
-    catalog = load_catalog(catalogs)
-    local = LocalModel.load(model, adapter=adapter)
-    gateway = open_gateway(catalog, journal, local.gateway_settings(), encoder=encoder)
-    name = (adapter or Path(model)).name
-    content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
-    settings = ServiceSettings(api_keys=keys, trace_content=content)
-    app = create_app(name, LocalPolicy(local), gateway, settings)
-    click.echo(f"breadcrumbs: {name} on http://{host}:{port}", err=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
 
 @dataclass(frozen=True, slots=True)

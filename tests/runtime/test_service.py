@@ -19,7 +19,9 @@ from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.messages import Message
 from breadcrumbs.policies import ScriptedPolicy
-from breadcrumbs.service import ServiceSettings, create_app, serve_model
+from breadcrumbs.serve import ServeOptions
+from breadcrumbs.serve import serve as serve_until_stopped
+from breadcrumbs.service import ServiceSettings, create_app
 from breadcrumbs.turns import Turn
 
 KEY = "k-1"
@@ -509,7 +511,9 @@ def test_another_host_without_keys_is_refused_before_anything_loads(
 ) -> None:
     monkeypatch.delenv("BREADCRUMBS_API_KEYS", raising=False)
     with pytest.raises(ConfigError, match="BREADCRUMBS_API_KEYS"):
-        serve_model("none", None, None, None, tmp_path / "j.sqlite", "0.0.0.0", 0)
+        serve_until_stopped(
+            ServeOptions("none", journal=str(tmp_path / "j.sqlite"), host="0.0.0.0", port=0)
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -525,6 +529,7 @@ def test_the_service_reaches_no_scripted_approver_and_no_model() -> None:
     runtime = Path(__file__).resolve().parents[2] / "runtime"
     for name in (
         "service",
+        "serve",
         "http_border",
         "openai_wire",
         "completions",
