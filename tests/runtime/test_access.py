@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import time
 from collections.abc import Callable
@@ -96,6 +97,21 @@ def test_who_may_decide_everybodys_writes_sees_them_and_an_agent_gets_no_challen
     assert httpx.post(place, json={"approve": True}, headers=bearer("ann")).status_code == 403
     assert [row.state for row in gateway.gateway.journal.rows()] == ["pending"]
     assert httpx.post(place, json=decision, headers=bearer("ann")).json()["status"] == "done"
+
+
+def test_a_write_of_another_gateway_is_decided_here_and_left_to_it(
+    start: Start, gateway: SimulatedGateway
+) -> None:
+    journal, known = gateway.gateway.journal, gateway.gateway.catalog.tool("create_ticket")
+    assert known is not None
+    for name, state in (("elsewhere", "approved"), ("create_ticket", "done")):
+        spec = dataclasses.replace(known, name=name)
+        card = journal.hold(spec, {"title": "x"}, principal="cust", session="s")
+        url = start(api_keys=KEYS)
+        place = f"{url}/v1/approvals/{card.id}"
+        answer = httpx.post(place, json={"approve": True}, headers=bearer("ann"))
+        assert answer.status_code == 200
+        assert [row.state for row in journal.rows() if row.id == card.id] == [state]
 
 
 def test_a_browser_signs_in_once_and_G34_pages_of_others_send_nothing(start: Start) -> None:
