@@ -23,7 +23,7 @@ from breadcrumbs.responses_wire import (
     response_id,
     run_id,
 )
-from breadcrumbs.runs import Run, Runs, decision_text
+from breadcrumbs.runs import Run, Runs, told
 from breadcrumbs.sse import EventStream, while_there
 
 
@@ -62,22 +62,29 @@ async def _begin(runs: Runs, body: ResponsesRequest, caller: Caller) -> Run:
         before = runs.get(run_id(body.previous_response_id), caller.name)
         if before is None or before.done is None:
             raise HTTPException(404, f"no response {body.previous_response_id!r} that ended")
-    decisions, messages = body.decisions, body.messages
-    if not decisions and (not messages or messages[-1].role != "user"):
+    decisions, (front, behind) = body.decisions, body.messages
+    if not decisions and (not front or front[-1].role != "user"):
         raise RequestError("the last item must be a user's message or a decision", "input")
     _check_decisions(runs, decisions, caller)
-    told: list[Message] = []
-    for decision in decisions:
-        payload = await runs.gateway.decide(
+    decided = [decision.approval_request_id for decision in decisions]
+    if before is None:
+        held_by = (runs.holding(approval, caller.name) for approval in decided)
+        before = next((run for run in held_by if run is not None), None)
+        if before is not None:
+            front = []  # a client that keeps the context itself sends again what is known here
+        elif body.instructions is not None:
+            front.insert(0, Message("system", body.instructions))
+    payloads = [
+        await runs.gateway.decide(
             decision.approval_request_id,
             approve=decision.approve,
             by=caller.name,
             reason=decision.reason or "",
         )
-        before = before or runs.holding(decision.approval_request_id, caller.name)
-        told.append(Message("user", decision_text(payload), synthetic=True))
-    decided = [decision.approval_request_id for decision in decisions]
-    return runs.start([*told, *messages], caller.name, after=before, told=decided)
+        for decision in decisions
+    ]
+    messages = [*front, *told(payloads), *behind]
+    return runs.start(messages, caller.name, after=before, known=decided)
 
 
 def _check_decisions(runs: Runs, decisions: list[ApprovalResponse], caller: Caller) -> None:

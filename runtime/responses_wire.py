@@ -70,15 +70,17 @@ class ResponsesRequest(BaseModel):
         return [item for item in items if isinstance(item, ApprovalResponse)]
 
     @property
-    def messages(self) -> list[Message]:
-        """The messages of the input, in the inner form."""
+    def messages(self) -> tuple[list[Message], list[Message]]:
+        """The messages of the input in the inner form: before its first decision, and behind."""
         if isinstance(self.input, str):
-            found = [Message("user", self.input)]
-        else:
-            found = [_message(item) for item in self.input if isinstance(item, InputMessage)]
-        if self.instructions is not None and self.previous_response_id is None:
-            found.insert(0, Message("system", self.instructions))
-        return found
+            return [Message("user", self.input)], []
+        kinds = [isinstance(item, ApprovalResponse) for item in self.input]
+        at = kinds.index(True) if True in kinds else len(kinds)
+        halves = (self.input[:at], self.input[at:])
+        front, behind = (
+            [_message(item) for item in half if isinstance(item, InputMessage)] for half in halves
+        )
+        return front, behind
 
 
 def _message(item: InputMessage) -> Message:

@@ -125,13 +125,13 @@ class Runs:
         caller: str,
         *,
         after: Run | None = None,
-        told: Collection[str] = (),
+        known: Collection[str] = (),
         until_decided: bool = False,
     ) -> Run:
         """Begin a run over messages, which go on from where the run `after` ended.
 
-        What was decided since then comes first, but for the approvals that the messages have
-        `told` of already. With `until_decided` a held write is waited for, as long as it can be
+        What was decided since then comes first, but for the `known` approvals, of which the
+        messages tell already. With `until_decided` a held write is waited for, as long as it can be
         decided.
 
         Raises:
@@ -143,8 +143,8 @@ class Runs:
         conversation = list(messages) if after is None else [*after.conversation]
         held: list[str] = []
         if after is not None:
-            news, held = self._decisions(each for each in after.held if each not in told)
-            conversation += [*news, *messages]
+            news, held = self._decisions(each for each in after.held if each not in known)
+            conversation += [*told(news), *messages]
         elif not conversation or conversation[0].role != "system":
             now = self.gateway.clock.now().strftime("%Y-%m-%dT%H:%M")
             conversation.insert(0, Message("system", system_prompt(now).text))
@@ -182,8 +182,8 @@ class Runs:
         self._runs.pop(run.id, None)
 
     def holding(self, approval_id: str, caller: str) -> Run | None:
-        """The newest run of a caller whose conversation knows this approval as waiting."""
-        found = [run for run in self.of(caller) if approval_id in run.held]
+        """The newest run of a caller that ended with this approval waiting."""
+        found = [run for run in self.of(caller) if run.done is not None and approval_id in run.held]
         return found[-1] if found else None
 
     async def close(self) -> None:
@@ -199,16 +199,16 @@ class Runs:
             del self._runs[run_id]
         self._runs[run.id] = run
 
-    def _decisions(self, held: Iterable[str]) -> tuple[list[Message], list[str]]:
-        """What was decided since, each as a synthetic user turn; and what waits still."""
-        told, waiting = [], []
+    def _decisions(self, held: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
+        """How what was decided since stands now; and what waits still."""
+        decided, waiting = [], []
         for approval_id in held:
             payload = self.gateway.standing(approval_id)
             if payload["status"] in FINAL:
-                told.append(Message("user", decision_text(payload), synthetic=True))
+                decided.append(payload)
             else:
                 waiting.append(approval_id)
-        return told, waiting
+        return decided, waiting
 
     async def _drive(self, run: Run, until_decided: bool) -> None:
         with self._monitor.running(run.session.id) as watch:
@@ -241,9 +241,10 @@ class Runs:
                     return
 
 
-def decision_text(payload: Mapping[str, Any]) -> str:
-    """How a decision that comes late enters the conversation: the gateway's payload, as data."""
-    return f"{DECIDED} {compact_json(dict(payload))}"
+def told(payloads: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """Late decisions as one synthetic user turn: the gateway's payloads, as data."""
+    lines = "\n".join(compact_json(dict(payload)) for payload in payloads)
+    return [Message("user", f"{DECIDED}\n{lines}", synthetic=True)] if lines else []
 
 
 def saved(conversation: Sequence[Message]) -> list[Message]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import openai
 import pytest
 
 from breadcrumbs.gateway.gateway import SimulatedGateway
+from breadcrumbs.policies import ScriptedPolicy
 from breadcrumbs.turns import Turn, Usage
 
 Start = Callable[..., str]
@@ -74,7 +75,16 @@ def test_an_approval_item_answered_runs_the_write_once_G2(
 def test_a_client_that_keeps_the_context_itself_may_send_its_items_back(
     start: Start, script: Any, gateway: SimulatedGateway
 ) -> None:
-    url = start(*script.prelude, script.execute, Turn("It waits."), Turn("Not done."))
+    seen = []
+
+    class Seeing(ScriptedPolicy):
+        async def stream(self, messages: Any, tools: Any) -> AsyncGenerator[str | Turn, None]:
+            seen.append(list(messages))
+            async for item in super().stream(messages, tools):
+                yield item
+
+    turns = [*script.prelude, script.execute, Turn("It waits."), Turn("Not done.")]
+    url = start(Seeing(turns))
     with client(url) as api:
         first = api.responses.create(model="small-loop", input=script.request)
         asked = first.output[-2].model_dump()
@@ -87,8 +97,26 @@ def test_a_client_that_keeps_the_context_itself_may_send_its_items_back(
         items: Any = [{"role": "user", "content": script.request}, asked, refusal]
         second = api.responses.create(model="small-loop", input=items)
     assert second.output_text == "Not done."
+    told = seen[-1][-1]  # once, behind what the server knows, and the request is not asked again
+    assert (told.role, told.synthetic) == ("user", True)
+    assert '"status":"denied"' in told.content
+    assert [m.content for m in seen[-1] if m.role == "user"] == [script.request, told.content]
     (row,) = gateway.gateway.journal.rows()
     assert (row.state, row.reason) == ("denied", "no")
+
+
+def test_a_decision_after_a_restart_stands_behind_the_clients_own_context(
+    start: Start, script: Any, gateway: SimulatedGateway
+) -> None:
+    first = start(*script.prelude, script.execute, Turn("It waits."))
+    with client(first) as api:
+        asked = api.responses.create(model="small-loop", input=script.request).output[-2]
+    answer = {"type": "mcp_approval_response", "approval_request_id": asked.id, "approve": True}
+    items: Any = [{"role": "user", "content": script.request}, asked.model_dump(), answer]
+    with client(start(Turn("It is open."))) as api:  # a server that knows the journal alone
+        second = api.responses.create(model="small-loop", input=items, instructions="Be short.")
+    assert second.output_text == "It is open."
+    assert [row.state for row in gateway.gateway.journal.rows()] == ["done"]
 
 
 def test_streamed_events_are_put_together_by_the_client(start: Start, script: Any) -> None:
