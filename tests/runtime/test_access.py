@@ -15,6 +15,7 @@ from breadcrumbs import access, http_border
 from breadcrumbs.callers import known, read_keys
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.gateway import SimulatedGateway
+from breadcrumbs.service import ServiceSettings
 from breadcrumbs.turns import Turn
 
 Start = Callable[..., str]
@@ -217,3 +218,27 @@ def test_G56_what_is_no_json_is_refused_without_a_trace_G60(
     assert error["type"] == "invalid_request_error"
     assert "Traceback" not in answer.text
     assert "/" not in error["message"].replace("https://", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"messages": [{"role": "user", "content": "x"}] * 1001}, "messages"),
+        ({"tools": [{"type": "function", "function": {"name": "x"}}] * 129}, "tools"),
+        ({"n": 10**9}, "n"),
+        ({"x_run_id": "r" * 101}, "x_run_id"),
+        ({"model": "../../etc/passwd"}, None),
+        ({"model": "small\u0000"}, None),
+    ],
+)
+def test_G57_what_asks_for_too_much_is_refused_G59(
+    change: dict[str, Any], param: str | None, start: Start
+) -> None:
+    body = {"model": "small", "messages": [{"role": "user", "content": "hi"}], **change}
+    answer = httpx.post(f"{start()}/v1/chat/completions", json=body)
+    assert answer.status_code in (400, 404)
+    assert answer.json()["error"]["param"] == param
+
+
+def test_G52_a_ping_comes_before_a_proxy_gives_up() -> None:
+    assert ServiceSettings().ping_s <= 15

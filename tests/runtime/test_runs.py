@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -169,6 +170,39 @@ def test_a_run_goes_on_from_another_with_its_session_and_saves_no_nudge_G65(
     assert card["previous_run_id"] == first
     listed = httpx.get(f"{url}/v1/runs").json()["data"]
     assert [each["id"] for each in listed] == [first, second]
+
+
+class Slow:
+    """An executor whose tools take a while."""
+
+    def __init__(self, inner: Any, takes_s: float) -> None:
+        self.inner, self.takes_s = inner, takes_s
+        self.begun = threading.Event()
+
+    async def run(self, spec: Any, arguments: Any) -> Any:
+        self.begun.set()
+        await asyncio.sleep(self.takes_s)
+        return await self.inner.run(spec, arguments)
+
+
+def test_G48_a_write_that_runs_goes_to_its_end_whoever_leaves(
+    start: Start, script: Any, gateway: SimulatedGateway
+) -> None:
+    slow = gateway.gateway.executor = Slow(gateway.gateway.executor, 1.5)
+    url = start(*script.prelude, script.execute, Turn("Never said."))
+    run = begin(url, script.request)["id"]
+    until(lambda: httpx.get(f"{url}/v1/approvals").json()["data"])
+    (card,) = httpx.get(f"{url}/v1/approvals").json()["data"]
+    with pytest.raises(httpx.ReadTimeout):  # who decides leaves
+        place = f"{url}/v1/approvals/{card['approval_id']}"
+        httpx.post(place, json={"approve": True}, timeout=0.5)
+    assert slow.begun.wait(30)
+    cancelled = httpx.post(f"{url}/v1/runs/{run}/cancel").json()  # and the run that waits too
+    until(lambda: gateway.gateway.journal.rows()[0].state == "done")
+    assert cancelled["status"] == "cancelled"
+    calls = [call["id"] for message in cancelled["messages"] for call in message["tool_calls"]]
+    answers = [message["tool_call_id"] for message in cancelled["messages"]]
+    assert [each for each in answers if each] == calls  # G66: one tool message for each
 
 
 def test_another_callers_run_looks_like_none(start: Start) -> None:
