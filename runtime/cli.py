@@ -266,6 +266,7 @@ def chat(
 @cli.command()
 @click.option("--model", default="smollm2-135m", show_default=True)
 @click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
+@click.option("--endpoint", metavar="URL", help="An OpenAI-compatible server that has --model.")
 @click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
 @encoder_option
 @journal_option
@@ -274,16 +275,22 @@ def chat(
 def serve(
     model: str,
     adapter: Path | None,
+    endpoint: str | None,
     catalogs: tuple[Path, ...],
     encoder: Path | None,
     journal: str,
     host: str,
     port: int,
 ) -> None:
-    """Answer /v1/chat/completions with the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
-    from breadcrumbs.service import serve_model
+    """Serve the page, OpenAI's routes and runs, the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
+    from breadcrumbs.serve import ServeOptions
+    from breadcrumbs.serve import serve as run
 
-    serve_model(model, adapter, list(catalogs) or None, encoder, journal, host, port)
+    if endpoint is not None and adapter is not None:
+        raise click.UsageError("--adapter is loaded here; name the endpoint's own with --model")
+    run(
+        ServeOptions(model, adapter, endpoint, list(catalogs) or None, encoder, journal, host, port)
+    )
 
 
 cli.add_command(approvals)

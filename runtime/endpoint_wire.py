@@ -16,7 +16,7 @@ from breadcrumbs.call_format import call_problem, split_thinking
 from breadcrumbs.errors import ModelError
 from breadcrumbs.messages import STRICT_JSON, Message, ToolCall, compact_json
 from breadcrumbs.openai_wire import message_out
-from breadcrumbs.turns import Turn
+from breadcrumbs.turns import Turn, Usage
 
 MAX_CALLS = 32
 """Calls of one turn that are read; more are a problem of the turn."""
@@ -153,7 +153,9 @@ def turn_of(answer: Any, first_id: int) -> Turn:
     if choice.finish_reason == "length":
         problems.append(CUT_OFF)
     reasoning = choice.message.reasoning or choice.message.reasoning_content or thought
-    return Turn(text.strip(), tuple(calls), reasoning.strip(), tuple(problems))
+    tokens = tokens_of(answer)
+    usage = None if tokens is None else Usage(tokens.input, tokens.output)
+    return Turn(text.strip(), tuple(calls), reasoning.strip(), tuple(problems), usage)
 
 
 def _text(content: str | list[Any] | None) -> str:

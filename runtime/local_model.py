@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ from breadcrumbs.memory import keep_freed_memory
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line, quiet, resolve_model
 from breadcrumbs.rendering import Renderer, load_renderer
-from breadcrumbs.turns import Turn
+from breadcrumbs.turns import Turn, Usage
 
 Dtype = Literal["bfloat16", "float32"]
 MAX_NEW_TOKENS = 256
@@ -229,7 +229,7 @@ class LocalPolicy:
         tail, turn = visible.finish()
         if rest + tail:
             yield rest + tail
-        yield turn
+        yield replace(turn, usage=Usage(len(prompt), len(written)))
 
     def _begin(self, prompt: list[int]) -> int:
         """Compute what the cache lacks of `prompt`; the first token behind it."""

@@ -69,16 +69,16 @@ def schema_is_fresh(messages: Sequence[Message]) -> bool:
 
 
 class SerialPolicy:
-    """Lets many conversations share a policy that can write only one turn at a time."""
+    """Lets many conversations share a policy that can write only some turns at a time."""
 
-    def __init__(self, inner: Policy) -> None:
+    def __init__(self, inner: Policy, at_once: int = 1) -> None:
         self._inner = inner
-        self._free = asyncio.Lock()
+        self._free = asyncio.Semaphore(at_once)
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
     ) -> AsyncGenerator[str | Turn, None]:
-        """The inner policy's turn, once no other is being written."""
+        """The inner policy's turn, once there is room for it."""
         async with self._free, aclosing(self._inner.stream(messages, tools)) as turn:
             async for item in turn:
                 yield item

@@ -19,7 +19,9 @@ from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.messages import Message
 from breadcrumbs.policies import ScriptedPolicy
-from breadcrumbs.service import ServiceSettings, create_app, serve_model
+from breadcrumbs.serve import ServeOptions
+from breadcrumbs.serve import serve as serve_until_stopped
+from breadcrumbs.service import ServiceSettings, create_app
 from breadcrumbs.turns import Turn
 
 KEY = "k-1"
@@ -115,10 +117,12 @@ def test_the_loop_runs_the_gateway_and_ends_with_a_held_write(
     with client(serve(policy)) as api:
         answer = api.chat.completions.create(model="small-loop", messages=user(script.request))
         choice = answer.choices[0]
-        assert (choice.message.content, choice.finish_reason) == ("It waits.", "stop")
-        assert choice.message.tool_calls is None
         extra = answer.model_extra or {}
         (card,) = extra["x_pending_approvals"]
+        link = f"{str(api.base_url).removesuffix('/v1/')}/approve/{card['approval_id']}"
+        said = f"It waits.\n\ncreate_ticket (write) waits for approval: {link}"
+        assert (choice.message.content, choice.finish_reason) == (said, "stop")
+        assert choice.message.tool_calls is None
         assert card["arguments"]["title"] == "Lift is stuck"
         assert extra["x_done"] == "answered"
         thoughts = choice.message.model_extra or {}
@@ -187,7 +191,8 @@ def test_streaming_the_loop_hides_the_stall_and_shows_it_as_reasoning(
         )
     deltas = [chunk.choices[0].delta for chunk in chunks]
     assert deltas[0].role == "assistant"
-    assert "".join(delta.content or "" for delta in deltas) == "It waits."
+    said = "".join(delta.content or "" for delta in deltas)
+    assert said.startswith("It waits.\n\ncreate_ticket (write) waits for approval: http")
     thoughts = [(delta.model_extra or {}).get("reasoning") for delta in deltas]
     assert [thought for thought in thoughts if thought] == [script.stall]
     assert all(
@@ -493,7 +498,6 @@ def test_unknown_approvals_and_paths_are_not_found(serve: Serve) -> None:
         ("GET", "/v1/approvals/appr_x"),
         ("POST", "/v1/approvals/appr_x"),
         ("GET", "/docs"),
-        ("GET", "/openapi.json"),
     ):
         body = {"approve": True} if method == "POST" else None
         answer = httpx.request(method, url + path, json=body)
@@ -507,7 +511,9 @@ def test_another_host_without_keys_is_refused_before_anything_loads(
 ) -> None:
     monkeypatch.delenv("BREADCRUMBS_API_KEYS", raising=False)
     with pytest.raises(ConfigError, match="BREADCRUMBS_API_KEYS"):
-        serve_model("none", None, None, None, tmp_path / "j.sqlite", "0.0.0.0", 0)
+        serve_until_stopped(
+            ServeOptions("none", journal=str(tmp_path / "j.sqlite"), host="0.0.0.0", port=0)
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -523,9 +529,16 @@ def test_the_service_reaches_no_scripted_approver_and_no_model() -> None:
     runtime = Path(__file__).resolve().parents[2] / "runtime"
     for name in (
         "service",
+        "serve",
         "http_border",
         "openai_wire",
         "completions",
+        "responses_wire",
+        "response_routes",
+        "runs",
+        "run_routes",
+        "approval_routes",
+        "page_routes",
         "chat",
         "loop",
         "policies",
