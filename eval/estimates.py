@@ -36,17 +36,19 @@ class Unit(NamedTuple):
 def ratio(units: Iterable[Unit], seed: int, draws: int = DRAWS) -> Estimate:
     """Sum over sum with a percentile interval from `draws` resamples of the clusters.
 
-    `n` counts the scenarios with a denominator. Where every scenario says the same zero or one, a
-    resample cannot say anything else, so the interval is Wilson's over the clusters.
+    `n` counts the units. Not measured where the denominators sum to nothing. Where every unit says
+    the same zero or one, a resample cannot say anything else, so the interval is Wilson's over the
+    clusters.
     """
-    used = [unit for unit in units if unit.part.denominator]
-    if not used:
-        return NOT_MEASURED
+    used = list(units)
     table = _sums(used)
-    value = sum(row[0] for row in table) / sum(row[1] for row in table)
+    whole_numerator, whole_denominator = _added(table) if table else (0.0, 0.0)
+    if not whole_denominator:
+        return NOT_MEASURED
+    value = whole_numerator / whole_denominator
     if value in (0.0, 1.0) and all(unit.part in ((0, 1), (1, 1)) for unit in used):
-        whole = rate([value == 1.0] * len(table))
-        return Estimate(whole.value, whole.low, whole.high, len(used))
+        alike = rate([value == 1.0] * len(table))
+        return Estimate(alike.value, alike.low, alike.high, len(used))
     drawn = _drawn(table, seed, draws)
     low, high = _quantiles(drawn[:, 0], drawn[:, 1])
     return Estimate(round(value, 4), round(low, 4), round(high, 4), len(used))
@@ -104,20 +106,19 @@ class Difference:
 def paired(
     a: Mapping[str, Unit], b: Mapping[str, Unit], seed: int, draws: int = DRAWS
 ) -> Difference | None:
-    """Compare two systems scenario by scenario; None where no scenario counts for both.
+    """Compare two systems scenario by scenario; None where nothing counts for both.
 
     Yes-or-no outcomes are tested by McNemar's exact test over the scenarios whose outcome
     changed; others by the share of resampled differences on the far side of zero.
     """
     names = sorted(a.keys() & b.keys())
-    names = [name for name in names if a[name].part.denominator and b[name].part.denominator]
-    if not names:
-        return None
     clusters: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for name in names:
         clusters[a[name].cluster].append((*a[name].part, *b[name].part))
     table = sorted(_added(rows) for rows in clusters.values())
-    total = _added(table)
+    total = _added(table) if table else (0.0,) * 4
+    if not total[1] or not total[3]:
+        return None
     first, second = total[0] / total[1], total[2] / total[3]
     differences = _resampled_differences(table, seed, draws)
     low, high = (float(q) for q in _percentiles(differences))

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from breadcrumbs import __version__
 from breadcrumbs.call_format import parse_turn
 from breadcrumbs.config import to_dict
 from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
@@ -43,6 +39,7 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -298,18 +295,6 @@ class Evaluation:
         return results
 
 
-def versions() -> dict[str, Any]:
-    """What the figures were made with."""
-    libraries = {name: metadata.version(name) for name in ("torch", "transformers", "peft")}
-    return {
-        "breadcrumbs": __version__,
-        "python": platform.python_version(),
-        **libraries,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
-
-
 def _scored(turn: Turn, case: Case) -> Scored:
     return Scored(case.scenario.behaviour, case.scenario.missing, score_turn(turn, case))
 
@@ -318,6 +303,7 @@ def _record(case: Case, text: str, turn: Turn, scored: Scored) -> Record:
     return {
         "scenario": case.scenario.id,
         "tool": case.scenario.tool,
+        "twin": case.scenario.twin,
         "behaviour": scored.behaviour,
         "missing": list(scored.missing),
         "request": case.scenario.request,

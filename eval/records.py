@@ -18,6 +18,7 @@ from breadcrumbs.files import write_text
 from breadcrumbs.models import GGUF_SHA256, SMALL
 
 RESULTS = "results.json"
+SUITE = "episodes.json"
 CELLS = "cells"
 Record = dict[str, Any]
 

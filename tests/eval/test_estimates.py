@@ -21,10 +21,10 @@ def units(outcomes: list[int], twins: int = 1) -> list[Unit]:
     return [Unit(str(i // twins), Part(o, 1)) for i, o in enumerate(outcomes)]
 
 
-def test_a_ratio_is_sum_over_sum_and_counts_what_has_a_denominator() -> None:
+def test_a_ratio_is_sum_over_sum_so_that_what_failures_cost_counts() -> None:
     words = [Unit("a", Part(10, 1)), Unit("b", Part(20, 0)), Unit("c", Part(30, 1))]
     found = ratio(words, 0)
-    assert (found.value, found.n) == (20.0, 2)  # (10 + 30) / 2: what has none is left out
+    assert (found.value, found.n) == (30.0, 3)  # (10 + 20 + 30) / 2
     assert ratio([Unit("a", Part(1, 0))], 0).value is None
     assert ratio([], 0).n == 0
 
