@@ -16,7 +16,7 @@ from typing import Any, Literal
 from breadcrumbs.errors import DataError
 from breadcrumbs.eval.estimates import ALPHA, Difference, Part, Unit, holm, paired
 from breadcrumbs.eval.measures import BY_NAME
-from breadcrumbs.eval.records import CELLS, RESULTS, SUITE
+from breadcrumbs.eval.records import CELLS, RESULTS, SCORES, SUITE
 
 Verdict = Literal["better", "worse", "changed", "noise"]
 Units = Mapping[str, Mapping[str, Unit]]
@@ -184,19 +184,18 @@ def _results(path: Path) -> dict[str, Any]:
     return results
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        _, *rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read; run the evaluation again") from error
-    return rows
 
 
 def _turn_cells(folder: Path, results: Mapping[str, Any]) -> Iterator[tuple[str, Units]]:
     for system, tiers in results["eval"].items():
         for tier, splits in tiers.items():
             for split in splits:
-                rows = _records(folder / CELLS / f"{system}-{tier}-{split}.jsonl")
+                _, *rows = _lines(folder / CELLS / f"{system}-{tier}-{split}.jsonl")
                 yield f"{system} {tier} {split}", turn_units(rows)
 
 
@@ -246,8 +245,8 @@ _TURN_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Part | None]] = {
 def _episode_cells(folder: Path, results: Mapping[str, Any]) -> Iterator[tuple[str, Units]]:
     for policy, cells in results["episodes"].items():
         for tiers in cells:
-            runs = _results(folder / CELLS / f"{policy}_{tiers}.json")["runs"]
-            yield f"{policy} tiers {tiers}", episode_units(runs)
+            rows = _lines(folder / CELLS / f"{policy}_{tiers}.{SCORES}")
+            yield f"{policy} tiers {tiers}", episode_units(rows)
 
 
 def episode_units(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Unit]]:

@@ -251,7 +251,11 @@ class Observed:
             "twin": self.cluster,
             "axes": dict(self.axes),
             "success": self.success,
-            "parts": {name: list(part) for name, part in self.parts.items() if part is not None},
+            "parts": {
+                name: [int(x) if x == int(x) else x for x in part]
+                for name, part in self.parts.items()
+                if part is not None
+            },
         }
 
 

@@ -29,10 +29,11 @@ from breadcrumbs.eval.measures import (
     summarise_runs,
     units_of,
 )
-from breadcrumbs.eval.playing import Meter, Stage, Tiers, every_combination, play_all
 from breadcrumbs.eval.players import SCRIPTED
+from breadcrumbs.eval.playing import Meter, Stage, Tiers, every_combination, play_all
 from breadcrumbs.eval.records import (
     CELLS,
+    SCORES,
     SUITE,
     fingerprint,
     model_identity,
@@ -42,7 +43,7 @@ from breadcrumbs.eval.records import (
 from breadcrumbs.eval.suite_config import MODELS, SuiteConfig
 from breadcrumbs.eval.transcripts import Transcript, read_transcripts
 from breadcrumbs.eval.versions import versions
-from breadcrumbs.files import write_text
+from breadcrumbs.files import write_json_lines, write_text
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.messages import Message
 from breadcrumbs.progress import Report
@@ -105,12 +106,12 @@ class Suite:
         found: dict[str, Any] = {}
         for policy in self.config.policies:
             cells = {tiers: self._observed(policy, tiers) for tiers in self._cells()}
-            figures[policy], along[policy] = {}, {}
+            figures[policy] = {}
             for tiers, seen in cells.items():
                 summary = summarise_runs(seen, self.config.seed)
                 figures[policy][tiers.name] = {n: e.to_dict() for n, e in summary.items()}
-                along[policy][tiers.name] = _plain(breakdown(seen, self.config.seed))
                 self._write_cell(policy, tiers, figures[policy][tiers.name], seen)
+            along[policy] = _plain(breakdown(cells[Tiers()], self.config.seed))
             if self.config.ablation:
                 found[policy] = self._effects(cells)
         results = {
@@ -187,10 +188,10 @@ class Suite:
     def _write_cell(
         self, policy: str, tiers: Tiers, figures: Mapping[str, Any], seen: Sequence[Observed]
     ) -> None:
-        """The cell's figures, and what each run adds to them: all that a comparison reads."""
-        runs = [one.to_dict() for one in seen]
-        body = {"policy": policy, "tiers": tiers.name, "figures": figures, "runs": runs}
+        """The cell's figures, small enough to be committed, and what each run adds to them."""
+        body = {"policy": policy, "tiers": tiers.name, "figures": figures}
         write_text(self._path(policy, tiers, "json"), json.dumps(body, indent=1) + "\n")
+        write_json_lines(self._path(policy, tiers, SCORES), [one.to_dict() for one in seen])
 
     def _play(self, policy: str, tiers: Tiers) -> list[Transcript]:
         stage = Stage(

@@ -1,4 +1,4 @@
-"""`breadcrumbs eval episodes` and `eval compare`: whole episodes, and what changed between two runs.
+"""`breadcrumbs eval episodes` and `eval compare`: whole episodes, and what changed since.
 
 Figures go to stdout, progress to stderr.
 """

@@ -86,7 +86,8 @@ def test_counts_are_tested_by_resampling() -> None:
     a = {str(i): Unit(str(i), Part(2 + i % 3, 1)) for i in range(30)}
     more = {name: Unit(name, Part(unit.part.numerator + 2, 1)) for name, unit in a.items()}
     found, same = paired(a, more, 0), paired(a, a, 0)
-    assert found is not None and same is not None
+    assert found is not None
+    assert same is not None
     assert (found.value, found.test) == (2.0, "bootstrap")
     assert found.p < 0.01
     assert (same.value, same.p) == (0.0, 1.0)
