@@ -8,7 +8,7 @@ compared with itself. Reads what `breadcrumbs eval` keeps of decision turns and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.eval.estimates import ALPHA, Difference, Part, Unit, holm, paired
 from breadcrumbs.eval.measures import BY_NAME
 from breadcrumbs.eval.records import CELLS, RESULTS, SCORES, SUITE
+from breadcrumbs.eval.turn_figures import TURN_FIGURES, turn_units
 
 Verdict = Literal["better", "worse", "changed", "noise"]
 Units = Mapping[str, Mapping[str, Unit]]
@@ -148,14 +149,7 @@ def _verdict(name: str, difference: Difference, p: float) -> Verdict:
 
 
 def _good(name: str) -> str:
-    return BY_NAME[name].good if name in BY_NAME else _TURN_GOOD[name]
-
-
-_TURN_GOOD: Mapping[str, str] = {
-    "other_call": "low",
-    "malformed_call": "low",
-    "decline_told": "high",
-}
+    return BY_NAME[name].good if name in BY_NAME else TURN_FIGURES[name][0]
 
 
 def read_units(folder: Path) -> dict[str, Units]:
@@ -197,49 +191,6 @@ def _turn_cells(folder: Path, results: Mapping[str, Any]) -> Iterator[tuple[str,
             for split in splits:
                 _, *rows = _lines(folder / CELLS / f"{system}-{tier}-{split}.jsonl")
                 yield f"{system} {tier} {split}", turn_units(rows)
-
-
-def turn_units(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Unit]]:
-    """The units of decision turns as they were scored, by figure and scenario."""
-    found: dict[str, dict[str, Unit]] = {name: {} for name in _TURN_PARTS}
-    for record in records:
-        for name, read in _TURN_PARTS.items():
-            part = read(record)
-            if part is not None:
-                cluster = record.get("twin", record["scenario"])
-                found[name][record["scenario"]] = Unit(cluster, part)
-    return found
-
-
-def _over(
-    behaviours: tuple[str, ...], read: Callable[[Mapping[str, Any]], bool | None]
-) -> Callable[[Mapping[str, Any]], Part | None]:
-    def part(record: Mapping[str, Any]) -> Part | None:
-        answer = read(record["score"]) if record["behaviour"] in behaviours else None
-        return None if answer is None else Part(float(answer), 1)
-
-    return part
-
-
-def _questions(record: Mapping[str, Any]) -> Part | None:
-    if record["behaviour"] not in _BOTH:
-        return None
-    hits = len(set(record["score"]["asked"]) & set(record["missing"]))
-    return Part(2 * hits, record["score"]["questions"] + len(record["missing"]))
-
-
-_BOTH = ("dispatch", "clarify")
-_TURN_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Part | None]] = {
-    "dad": _over(("dispatch",), lambda s: bool(s["dispatched"])),
-    "oar": _over(("dispatch",), lambda s: s["stall"] is not None),
-    "uar": _over(("clarify",), lambda s: bool(s["executed"])),
-    "ask_f1": _questions,
-    "arguments_exact": _over(("dispatch",), lambda s: bool(s["exact"])),
-    "invented": _over(_BOTH, lambda s: bool(s["invented"]) if s["executed"] else None),
-    "other_call": _over(_BOTH, lambda s: bool(s["other_call"])),
-    "malformed_call": _over(_BOTH, lambda s: bool(s["malformed"])),
-    "decline_told": _over(("decline",), lambda s: bool(s["declined"])),
-}
 
 
 def _episode_cells(folder: Path, results: Mapping[str, Any]) -> Iterator[tuple[str, Units]]:

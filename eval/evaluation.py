@@ -29,6 +29,8 @@ from breadcrumbs.eval.decision import (
     search_cases,
 )
 from breadcrumbs.eval.episodes import run_episodes
+from breadcrumbs.eval.intervals import plain
+from breadcrumbs.eval.measures import scenario_axes
 from breadcrumbs.eval.metrics import Case, Scored, calls_search, score_turn, summarise
 from breadcrumbs.eval.records import (
     CELLS,
@@ -39,10 +41,12 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.turn_figures import turn_breakdown
 from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.messages import json_object
 from breadcrumbs.progress import Report
 from breadcrumbs.turns import Turn
 
@@ -96,6 +100,7 @@ class Evaluation:
         self._check_counts()
         body: dict[str, Any] = {}
         details: dict[str, Any] = {}
+        along: dict[str, Any] = {}
         for system in SYSTEMS:
             if system == "adapter" and system not in self.config.models:
                 continue
@@ -112,8 +117,9 @@ class Evaluation:
                 )
                 _put(body, system, cell, {name: e.to_dict() for name, e in summary.items()})
                 _put(details, system, cell, _details(scored, records))
+                _put(along, system, cell, plain(turn_breakdown(records, self.config.seed)))
             self._put_faults(details, system, ends)
-        return self._finish(body, details)
+        return self._finish(body, details, along)
 
     def _check_counts(self) -> None:
         for cell in self.config.cells:
@@ -280,11 +286,14 @@ class Evaluation:
             faults = Counter(record["fault"] for record in ends if record["fault"])
             details[system]["episode_faults"] = dict(faults.most_common())
 
-    def _finish(self, body: dict[str, Any], details: dict[str, Any]) -> Results:
+    def _finish(
+        self, body: dict[str, Any], details: dict[str, Any], along: dict[str, Any]
+    ) -> Results:
         results: Results = {
             "version": 1,
             "eval": body,
             "details": details,
+            "breakdown": along,
             "config": to_dict(self.config),
             "models": {system: dict(identity) for system, identity in self.identities.items()},
             "data_sha256": self.data_hash,
@@ -310,8 +319,16 @@ def _record(case: Case, text: str, turn: Turn, scored: Scored) -> Record:
         "text": text,
         "calls": [{"name": c.name, "arguments": dict(c.arguments)} for c in turn.calls],
         "problems": list(turn.problems),
+        "axes": scenario_axes(case.scenario, case.spec, _others(case)),
         "score": scored.score.to_dict(),
     }
+
+
+def _others(case: Case) -> int:
+    """Tools that the search showed beside the right one."""
+    payloads = [json_object(m.content) for m in case.messages if m.role == "tool"]
+    found = [p["matches"] for p in payloads if "matches" in p]
+    return sum(match["name"] != case.scenario.tool for match in found[-1]) if found else 0
 
 
 def _put(tree: dict[str, Any], system: System, cell: Cell, value: Any) -> None:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.eval import conduct
 from breadcrumbs.eval.estimates import Part, Unit, pass_hat, ratio
 from breadcrumbs.eval.intervals import NOT_MEASURED, Estimate
 from breadcrumbs.eval.metrics import Case, TurnScore, score_turn
 from breadcrumbs.eval.transcripts import REPAIRS, Transcript
+from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import compact_json
 
 PASS_K = (1, 2, 4, 8)
@@ -277,17 +279,25 @@ def decision_score(t: Transcript) -> TurnScore | None:
 
 def axes_of(t: Transcript) -> dict[str, str]:
     """Where the run lies on every axis its record carries."""
-    size = len(compact_json(dict(t.spec.input_schema)))
     return {
         "behaviour": t.scenario.behaviour,
-        "kind": t.scenario.kind or "plain",
-        "risk": str(t.spec.risk),
-        "schema": next(name for name, most in _SIZES if size <= most),
-        "distractors": str(min(t.others, 4)) if t.others < 4 else "4 or more",
+        **scenario_axes(t.scenario, t.spec, t.others),
         **t.extra,
     }
 
 
+def scenario_axes(scenario: Scenario, spec: ToolSpec, others: int) -> dict[str, str]:
+    """Kind, risk, length of the schema, and how many other tools the search showed."""
+    size = len(compact_json(dict(spec.input_schema)))
+    return {
+        "kind": scenario.kind or "plain",
+        "risk": str(spec.risk),
+        "schema": next(name for name, most in _SIZES if size <= most),
+        "distractors": str(others) if others < _MANY else f"{_MANY} or more",
+    }
+
+
+_MANY = 4
 _SIZES: tuple[tuple[str, float], ...] = (
     ("up to 400", 400),
     ("up to 800", 800),

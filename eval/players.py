@@ -182,7 +182,7 @@ class Wavering(Oracle):
         chance = rng.random()
         shown = "next_step" in last_payload(messages)
         if right.calls:
-            steered = messages[0].content.splitlines()[0] in prompts.DECOUPLED
+            steered = messages[0].content.partition("\n")[0] not in prompts.COUPLED
             stalls = self.STALLS_AGAIN if nudged else self.STALLS[shown + steered]
             if chance < stalls:
                 return Turn(stall_text(rng.choice(KINDS), self._subject, rng))

@@ -14,7 +14,6 @@ from breadcrumbs import prompts
 from breadcrumbs.data_gen.episodes import ScriptedApprover, open_gateway, opening
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.errors import DataError
 from breadcrumbs.eval.decision import spec_of
 from breadcrumbs.eval.players import Oracle, ScriptedUser, Tools
 from breadcrumbs.eval.transcripts import EXECUTE, RAN, End, Transcript, Usage
@@ -83,7 +82,7 @@ async def play(
     A policy that breaks off is part of the record (`outcome` is `model_error`), never an error.
 
     Raises:
-        DataError: the catalog lacks the tool, or tier 2 cannot be switched off.
+        DataError: the catalog lacks the tool.
     """
     spec = spec_of(scenario, stage.catalog)
     hint = stage.hints.get(scenario.tool)
@@ -139,19 +138,13 @@ async def play_all(
 def steered(scenario: Scenario, tiers: Tiers) -> Scenario:
     """The scenario under a system prompt that leaves approval to the gateway, or asks for it.
 
-    Raises:
-        DataError: its prompt does not begin as ours do.
+    The first line of a generated prompt is its steering; the rest, rules among it, stays.
     """
     first, _, rest = scenario.system_prompt.partition("\n")
     if tiers.decoupled or first in prompts.COUPLED:
         return scenario
-    if first not in prompts.DECOUPLED:
-        raise DataError(
-            f"{scenario.id}: the system prompt does not begin with a known steering line, so tier 2"
-            " cannot be switched off; leave it on, or generate the data again"
-        )
-    wording = prompts.DECOUPLED.index(first) % len(prompts.COUPLED)
-    return replace(scenario, system_prompt=f"{prompts.COUPLED[wording]}\n{rest}")
+    wording = prompts.COUPLED[scenario.seed % len(prompts.COUPLED)]
+    return replace(scenario, system_prompt=f"{wording}\n{rest}")
 
 
 @dataclass(frozen=True, slots=True)

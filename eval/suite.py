@@ -21,6 +21,7 @@ from breadcrumbs.errors import DataError
 from breadcrumbs.eval.config import System
 from breadcrumbs.eval.decision import pick, spec_of
 from breadcrumbs.eval.effects import effects
+from breadcrumbs.eval.intervals import plain
 from breadcrumbs.eval.measures import (
     BY_NAME,
     Observed,
@@ -111,7 +112,7 @@ class Suite:
                 summary = summarise_runs(seen, self.config.seed)
                 figures[policy][tiers.name] = {n: e.to_dict() for n, e in summary.items()}
                 self._write_cell(policy, tiers, figures[policy][tiers.name], seen)
-            along[policy] = _plain(breakdown(cells[Tiers()], self.config.seed))
+            along[policy] = plain(breakdown(cells[Tiers()], self.config.seed))
             if self.config.ablation:
                 found[policy] = self._effects(cells)
         results = {
@@ -272,10 +273,3 @@ def choose(scenarios: Sequence[Scenario], config: SuiteConfig) -> list[Scenario]
     if not chosen:
         raise DataError(f"{where}: no scenario is asked for; set plain or kinds")
     return chosen
-
-
-def _plain(value: Any) -> Any:
-    """Estimates inside nested mappings as plain JSON values."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return value.to_dict()
