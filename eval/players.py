@@ -20,7 +20,7 @@ from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.script import YES
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
 from breadcrumbs.data_gen.values import spoken, words
-from breadcrumbs.eval.decision import filled_arguments, first_question
+from breadcrumbs.eval.decision import NOTHING, filled_arguments, first_question
 from breadcrumbs.eval.metrics import Case
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, json_object
@@ -127,7 +127,7 @@ class Idle(TurnByTurn):
 
     def turn(self, messages: Sequence[Message]) -> Turn:
         """Always the same word."""
-        return Turn("Okay.")
+        return Turn(NOTHING)
 
 
 class Constant(TurnByTurn):

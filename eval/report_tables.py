@@ -11,9 +11,12 @@ from breadcrumbs.eval.charts import Spot, trade_off
 NAMES = {
     "base": "base",
     "adapter": "adapter",
+    "oracle": "oracle",
     "always_dispatch": "always dispatch",
     "always_ask": "always ask",
+    "do_nothing": "do nothing",
 }
+MODELS = ("base", "adapter")
 TIERS = {"breadcrumb_on": "breadcrumb on", "breadcrumb_off": "breadcrumb off"}
 SPLITS = {"held_out_tools": "held-out tools", "held_out_domain": "held-out domain"}
 COLUMNS = (
@@ -183,7 +186,7 @@ def _body(
 def _rows(results: Mapping[str, Any], cell: tuple[str, str]) -> Iterator[tuple[str, str]]:
     for system, tiers in results["eval"].items():
         if cell[1] in tiers.get(cell[0], {}):
-            yield system, "constant" if system.startswith("always") else f"of-{system}"
+            yield system, f"of-{system}" if system in MODELS else "constant"
 
 
 def _value(estimate: Mapping[str, Any] | None) -> str:

@@ -167,9 +167,9 @@ def test_limits_are_read_as_they_are_meant() -> None:
 def test_what_is_wanted_must_be_there(settings: SuiteConfig) -> None:
     with pytest.raises(DataError, match="9 held pairs wanted, the data set has 1"):
         run(dataclasses.replace(settings, kinds={"held": 9}))
+    many = dataclasses.replace(settings.plain, dispatch=60)
     with pytest.raises(DataError, match="60 dispatch scenarios wanted"):
-        plain = dataclasses.replace(settings.plain, dispatch=60)
-        run(dataclasses.replace(settings, plain=plain))
+        run(dataclasses.replace(settings, plain=many))
     with pytest.raises(ConfigError, match="`adapter` has no folder"):
         configs.parse({**configs.to_dict(settings), "policies": ["adapter"]}, SuiteConfig, "test")
 
