@@ -97,20 +97,8 @@ class Transcript:
 
     @cached_property
     def decision(self) -> int | None:
-        """The place of the turn that decides; None where the run never got there.
-
-        That is the first assistant turn after the scenario's tool was disclosed; for `decline`,
-        after a search.
-        """
-        declines = self.scenario.behaviour == "decline"
-        for exchange in self.exchanges:
-            shown = [one.get("name") for one in exchange.payload.get("disclosed", ())]
-            if self.scenario.tool in shown or (
-                declines and exchange.payload.get("layer") == "1_catalog"
-            ):
-                later = (place for place, _ in self.turns if place > exchange.place)
-                return next(later, None)
-        return None
+        """The place of the turn that decides; None where the run never got there."""
+        return decision_place(self.messages, self.scenario)
 
     @property
     def said(self) -> str:
@@ -142,6 +130,20 @@ class Transcript:
         if self.extra:
             record["extra"] = dict(self.extra)
         return record
+
+
+def decision_place(messages: Sequence[Message], scenario: Scenario) -> int | None:
+    """The first assistant turn after the scenario's tool was disclosed; for `decline`, a search."""
+    told = False
+    for place, message in enumerate(messages):
+        if told and message.role == "assistant":
+            return place
+        if message.role == "tool":
+            payload = json_object(message.content)
+            shown = [one.get("name") for one in payload.get("disclosed", ())]
+            searched = payload.get("layer") == "1_catalog" and scenario.behaviour == "decline"
+            told = told or searched or scenario.tool in shown
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.eval.compare import compare_runs
 from breadcrumbs.eval.limits import read_limits
+from breadcrumbs.eval.report import write_report
 from breadcrumbs.eval.suite import Suite
 from breadcrumbs.eval.suite_config import SuiteConfig
 from breadcrumbs.eval.suite_view import effects_table, suite_table
@@ -79,6 +81,19 @@ def test_finished_cells_are_kept_and_scored_anew_without_playing(settings: Suite
     assert again["episodes"]["oracle"]["1234"]["collateral"]["value"] > 0
     kept.write_text("\n".join([head, first, *rest[:-1]]) + "\n")  # one line is lost
     assert run(settings) == (results, ["oracle_1234"])
+
+
+def test_the_page_shows_episodes_by_their_segments(settings: SuiteConfig) -> None:
+    results, _ = run(settings)
+    page = write_report(settings.out).read_text()
+    for segment in ("steering", "user", "catalog", "schema", "breadcrumb", "decides"):
+        assert f'class="seg seg-{segment}"' in page or f">{segment}</span>" in page, segment
+    shown = page.count('class="transcript"')
+    assert shown == sum(results["episodes"][p]["1234"]["success"]["n"] for p in settings.policies)
+    assert 'data-open="t-episodes-oracle" data-figure="success"' in page
+    right = re.findall(r'data-yes="([^"]*)" data-no="[^"]*"><summary><b class="good">', page)
+    assert right
+    assert all("success" in yes.split() for yes in right)
 
 
 def test_the_grid_has_sixteen_cells_and_finds_what_moves_the_wavering(
