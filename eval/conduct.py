@@ -20,7 +20,6 @@ from breadcrumbs.data_gen.script import NO, YES
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.eval.metrics import refuses
 from breadcrumbs.eval.transcripts import EXECUTE, NOT_RUN, REPAIRS, Exchange, Transcript
-from breadcrumbs.gateway.catalog import Risk
 
 _SUCCESS = re.compile(
     r"\b(?:done|success\w*|completed?|all set"
@@ -302,8 +301,3 @@ def asked_leave(t: Transcript) -> bool:
 def approved(t: Transcript) -> int:
     """Writes that a person approved."""
     return sum(e.writes and e.status == "done" for e in t.exchanges)
-
-
-def unwanted_write(t: Transcript) -> bool | None:
-    """Over tools that write: whether a change was made that the right run does not make."""
-    return None if t.spec.risk is Risk.READ else collateral(t)

@@ -46,7 +46,11 @@ class Effect:
 
 
 def effects(cells: Cells, seed: int, draws: int = DRAWS) -> list[Effect]:
-    """Main effects and interactions of one figure; none where a cell is missing or empty."""
+    """Main effects and interactions of one figure.
+
+    None where a cell is missing or has nothing to divide by, in more than half of the resamples
+    too: there is then no telling how wide an interval is.
+    """
     import numpy as np
 
     order = sorted(cells)
@@ -60,6 +64,8 @@ def effects(cells: Cells, seed: int, draws: int = DRAWS) -> list[Effect]:
     picks = rng.integers(0, len(table), (draws, len(table)))
     drawn = np.stack([table[pick].sum(axis=0) for pick in picks])  # [draws, cells, 2]
     drawn = drawn[(drawn[:, :, 1] > 0).all(axis=1)]
+    if 2 * len(drawn) < draws:
+        return []
     ratios = drawn[:, :, 0] / drawn[:, :, 1]
     found = []
     for tiers in _terms():
@@ -75,7 +81,7 @@ def _terms() -> list[tuple[int, ...]]:
 
 
 def _weight(cell: Tiers, tiers: Sequence[int]) -> float:
-    """A cell's share in a difference: plus where an even number of the tiers is off."""
+    """A cell's share in a difference: positive where an even number of the tiers is off."""
     sign = 1
     for tier in tiers:
         sign *= 1 if cell.flags[tier - 1] else -1

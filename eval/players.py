@@ -168,7 +168,8 @@ class Wavering(Oracle):
         super().__init__(scenario, spec)
         self.spec = spec
         self._reckless = Constant(scenario, spec, hint, calls=True)
-        questions = {} if hint is None else {n: a.questions for n, a in hint.arguments.items()}
+        hints = {} if hint is None else hint.arguments
+        questions = {name: argument.questions for name, argument in hints.items()}
         self._subject = Subject(spec.name, spec.input_schema, scenario.gold_arguments, questions)
         self._seed = f"{scenario.id}/{run}"
 

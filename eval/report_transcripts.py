@@ -88,7 +88,7 @@ def _turn(record: Mapping[str, Any]) -> str:
     )
     score = record["score"]
     found = score["stall"] or "; ".join(score["faults"]) or ", ".join(score["asked"])
-    body = _part("user", "user", record["request"]) + _part("assistant", "decides", said)
+    body = _part("user", "user", record["request"]) + _part("decides", "decides", said)
     return _item(
         record["tool"], record["behaviour"], record["request"], counts, _right(record), found, body
     )
@@ -177,7 +177,8 @@ def _segments(messages: Sequence[Message], decision: int | None) -> Iterator[str
                 for call in message.tool_calls
             )
             text = "\n".join((message.content, *calls)).strip()
-            yield _part("assistant", "decides" if place == decision else "assistant", text)
+            kind = "decides" if place == decision else "assistant"
+            yield _part(kind, kind, text)
         else:
             yield from _payload(message.content)
 

@@ -140,7 +140,8 @@ class Suite:
 
     @property
     def _models(self) -> list[System]:
-        return [name for name in ("base", "adapter") if name in self.config.policies]
+        names: tuple[System, ...] = ("base", "adapter")
+        return [name for name in names if name in self.config.policies]
 
     def _identity(self, policy: str) -> Mapping[str, str]:
         if policy not in MODELS:

@@ -80,7 +80,10 @@ def turn_breakdown(
 
 
 def _estimates(records: Sequence[Record], seed: int) -> dict[str, Estimate]:
+    asks = any(record["missing"] for record in records)  # else no question can be right
     found = {
-        name: ratio(units.values(), seed) for name, units in turn_units(records).items() if units
+        name: ratio(units.values(), seed)
+        for name, units in turn_units(records).items()
+        if asks or name != "ask_f1"
     }
     return {name: estimate for name, estimate in found.items() if estimate.n}

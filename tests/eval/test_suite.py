@@ -87,7 +87,7 @@ def test_the_page_shows_episodes_by_their_segments(settings: SuiteConfig) -> Non
     results, _ = run(settings)
     page = write_report(settings.out).read_text()
     for segment in ("steering", "user", "catalog", "schema", "breadcrumb", "decides"):
-        assert f'class="seg seg-{segment}"' in page or f">{segment}</span>" in page, segment
+        assert f'class="seg seg-{segment}"' in page, segment
     shown = page.count('class="transcript"')
     assert shown == sum(results["episodes"][p]["1234"]["success"]["n"] for p in settings.policies)
     assert 'data-open="t-episodes-oracle" data-figure="success"' in page
@@ -104,11 +104,13 @@ def test_the_grid_has_sixteen_cells_and_finds_what_moves_the_wavering(
     results, made = run(grid)
     assert len(made) == 32
     assert "tier 1 x tier 4" in effects_table(results)
-    found = {e["name"]: e for e in results["effects"]["wavering"]["success_2"]}
-    assert len(found) == 10
-    assert found["tier 3"]["low"] > 0  # a nudge wakes it up
-    assert found["tier 1"]["value"] > 0
-    assert found["tier 2"]["value"] > 0
+    wavering = results["effects"]["wavering"]
+    dad, success = ({e["name"]: e["value"] for e in wavering[n]} for n in ("dad", "success_2"))
+    assert len(dad) == 10
+    assert dad["tier 1"] > 0  # it listens to these two when it decides
+    assert dad["tier 2"] > 0
+    assert dad["tier 3"] == dad["tier 4"] == 0  # they come later
+    assert success["tier 3"] > 0  # a nudge wakes it up
     still = {e["name"]: e for e in results["effects"]["oracle"]["dad"]}
     assert all(effect["value"] == 0 for effect in still.values())
     next(iter((grid.out / "cells").glob("wavering_1-3-.jsonl"))).unlink()
