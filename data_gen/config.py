@@ -69,6 +69,8 @@ class GenerateConfig:
     """Share of training writes that are denied."""
     kinds: dict[Kind, NonNegativeInt] = field(default_factory=dict)
     """Training pairs beside those of `train`, by special kind: what the twins turn on."""
+    eval_kinds: dict[Kind, NonNegativeInt] = field(default_factory=dict)
+    """The same on held-out tools, beside the pairs of `eval_tools`: to evaluate on."""
     practice_pairs: int = Field(default=0, ge=0)
     """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
@@ -82,8 +84,9 @@ class GenerateConfig:
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
     """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
     body = to_dict(config)
-    if not config.kinds:
-        del body["kinds"]
+    for name in ("kinds", "eval_kinds"):
+        if not body[name]:
+            del body[name]
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
@@ -114,4 +117,12 @@ def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     splits = amounts(config).values()
     asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in splits)
-    return asked + 2 * (config.practice_pairs + sum(config.kinds.values()))
+    special = sum(config.kinds.values()) + sum(config.eval_kinds.values())
+    return asked + 2 * (config.practice_pairs + special)
+
+
+def kinds_of(config: GenerateConfig, split: Split) -> dict[Kind, int]:
+    """The pairs of special kinds that a split gets."""
+    if split == "train":
+        return config.kinds
+    return config.eval_kinds if split == "held_out_tools" else {}

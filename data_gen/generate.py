@@ -39,6 +39,7 @@ from breadcrumbs.data_gen.config import (
     amounts,
     config_dict,
     inputs_hash,
+    kinds_of,
     planned_rows,
 )
 from breadcrumbs.data_gen.dataset import (
@@ -115,7 +116,8 @@ def generate(
             "config": config_dict(config),
             "tools": {split: splits.tools(split) for split in amounts(config)},
             "dropped": made.dropped,
-            **({"kinds": made.kinds} if config.kinds else {}),
+            **({"kinds": made.kinds["train"]} if config.kinds else {}),
+            **({"eval_kinds": made.kinds["held_out_tools"]} if config.eval_kinds else {}),
             **({"missing_rows": dict(made.missing)} if made.missing else {}),
             **({"derived": inputs.derived} if inputs.derived else {}),
         }
@@ -206,8 +208,8 @@ class _Rows:
     tables: dict[Split, Iterator[Any]]
     dropped: Counter[str]
     missing: dict[str, int]
-    kinds: dict[str, int]
-    """Places of each special kind that were filled."""
+    kinds: dict[str, dict[str, int]]
+    """Places of each special kind that were filled, by split."""
 
 
 def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> _Rows:
@@ -216,12 +218,12 @@ def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> 
     made = _Rows({}, collector.dropped, {}, {})
     for split, amount in amounts(shop.config).items():
         rows = _SplitRows(shop, split, collector, made.missing)
-        made.tables[split] = rows.tables(amount)
+        plain = rows.tables(amount)
+        if split == "train" and not collector.rows:
+            raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
+        made.tables[split] = itertools.chain(plain, rows.special(made.kinds))
         if split == "train":
-            if not collector.rows:
-                raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
-            special = rows.special(made.kinds)
-            made.tables[split] = itertools.chain(made.tables[split], special, rows.practice())
+            made.tables[split] = itertools.chain(made.tables[split], rows.practice())
     return made
 
 
@@ -278,12 +280,13 @@ class _SplitRows:
         )
         return batches
 
-    def special(self, counts: dict[str, int]) -> Iterator[Any]:
+    def special(self, counts: dict[str, dict[str, int]]) -> Iterator[Any]:
         """Twins of every kind the config asks for, kind after kind; `counts` is told how many."""
         parts = []
-        for kind, count in self.shop.config.kinds.items():
+        made = counts[self.split] = dict[str, int]()
+        for kind, count in kinds_of(self.shop.config, self.split).items():
             found = self._places(self.split, kind, count)
-            counts[kind] = len(found.items)
+            made[kind] = len(found.items)
             parts.append(tables(self.collector.store, found, by_place=True))
         return itertools.chain(*parts)
 
@@ -291,7 +294,7 @@ class _SplitRows:
         possible = count if count and self.shop.maker(maker).specs(task) else 0
         found = self.collector.places(Source(maker, task), possible)
         if len(found.items) < count:
-            special = task in self.shop.config.kinds
+            special = task in kinds_of(self.shop.config, self.split)
             self._short(len(found.items), count, f"{task} pair" if special else task)
         return found
 

@@ -19,7 +19,7 @@ from breadcrumbs.data_gen.collecting import (
     ATTEMPTS,
     place_of,
 )
-from breadcrumbs.data_gen.config import GenerateConfig, inputs_hash
+from breadcrumbs.data_gen.config import GenerateConfig, inputs_hash, kinds_of
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import (
     Row,
@@ -180,7 +180,7 @@ class _Maker:
         return Tried(item, (), tuple(dropped)), []
 
     def _special(self, kind: str) -> Kind | None:
-        return next((one for one in self.config.kinds if one == kind), None)
+        return next((one for one in kinds_of(self.config, self.split) if one == kind), None)
 
     def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario] | Dropped:
         special = self._special(kind)

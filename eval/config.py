@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 from breadcrumbs.config import STRICT
 
 HeldOut = Literal["held_out_tools", "held_out_domain"]
-System = Literal["base", "adapter", "always_dispatch", "always_ask"]
-SYSTEMS: tuple[System, ...] = ("base", "adapter", "always_dispatch", "always_ask")
+System = Literal["base", "adapter", "oracle", "always_dispatch", "always_ask", "do_nothing"]
+SYSTEMS: tuple[System, ...] = get_args(System)
 
 
 @dataclass(config=STRICT)

@@ -1,7 +1,7 @@
 """Decision-point mode: the gold prefix is forced through the real gateway, one turn is taken.
 
 The prefix is the oracle's search and disclosure, so payloads are what the gateway really says.
-The turn comes from a model, in batches, or from one of two constant policies; nudges are off.
+The turn comes from a model, in batches, or from a policy that needs none; nudges are off.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.data_gen.episodes import gold_prefix, opening
+from breadcrumbs.data_gen.episodes import OraclePolicy, gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
@@ -27,6 +27,8 @@ from breadcrumbs.turns import Turn
 if TYPE_CHECKING:
     from breadcrumbs.local_model import LocalModel
 
+NOTHING = "Okay."
+"""What a policy says that does nothing."""
 SEARCH_TOKENS = 64
 """A search call has about thirty tokens."""
 _FILLERS: Mapping[str, str] = {
@@ -127,7 +129,11 @@ def generate_texts(
 
 
 def constant_turn(system: System, case: Case) -> Turn:
-    """The turn of a policy that always does the same."""
+    """The turn of a system without a model: the right one, or always the same."""
+    if system == "oracle":
+        return OraclePolicy(case.scenario, case.spec).turn(case.messages)
+    if system == "do_nothing":
+        return Turn(NOTHING)
     if system == "always_dispatch":
         arguments = {"tool_name": case.scenario.tool, "arguments": filled_arguments(case)}
         return Turn("", (ToolCall("call_3", EXECUTE, arguments),))

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from breadcrumbs import __version__
 from breadcrumbs.call_format import parse_turn
 from breadcrumbs.config import to_dict
 from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
@@ -33,6 +29,8 @@ from breadcrumbs.eval.decision import (
     search_cases,
 )
 from breadcrumbs.eval.episodes import run_episodes
+from breadcrumbs.eval.intervals import plain
+from breadcrumbs.eval.measures import scenario_axes
 from breadcrumbs.eval.metrics import Case, Scored, calls_search, score_turn, summarise
 from breadcrumbs.eval.records import (
     CELLS,
@@ -43,9 +41,12 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.turn_figures import turn_breakdown
+from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.messages import json_object
 from breadcrumbs.progress import Report
 from breadcrumbs.turns import Turn
 
@@ -99,6 +100,7 @@ class Evaluation:
         self._check_counts()
         body: dict[str, Any] = {}
         details: dict[str, Any] = {}
+        along: dict[str, Any] = {}
         for system in SYSTEMS:
             if system == "adapter" and system not in self.config.models:
                 continue
@@ -115,8 +117,9 @@ class Evaluation:
                 )
                 _put(body, system, cell, {name: e.to_dict() for name, e in summary.items()})
                 _put(details, system, cell, _details(scored, records))
+                _put(along, system, cell, plain(turn_breakdown(records, self.config.seed)))
             self._put_faults(details, system, ends)
-        return self._finish(body, details)
+        return self._finish(body, details, along)
 
     def _check_counts(self) -> None:
         for cell in self.config.cells:
@@ -283,11 +286,14 @@ class Evaluation:
             faults = Counter(record["fault"] for record in ends if record["fault"])
             details[system]["episode_faults"] = dict(faults.most_common())
 
-    def _finish(self, body: dict[str, Any], details: dict[str, Any]) -> Results:
+    def _finish(
+        self, body: dict[str, Any], details: dict[str, Any], along: dict[str, Any]
+    ) -> Results:
         results: Results = {
             "version": 1,
             "eval": body,
             "details": details,
+            "breakdown": along,
             "config": to_dict(self.config),
             "models": {system: dict(identity) for system, identity in self.identities.items()},
             "data_sha256": self.data_hash,
@@ -298,18 +304,6 @@ class Evaluation:
         return results
 
 
-def versions() -> dict[str, Any]:
-    """What the figures were made with."""
-    libraries = {name: metadata.version(name) for name in ("torch", "transformers", "peft")}
-    return {
-        "breadcrumbs": __version__,
-        "python": platform.python_version(),
-        **libraries,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
-
-
 def _scored(turn: Turn, case: Case) -> Scored:
     return Scored(case.scenario.behaviour, case.scenario.missing, score_turn(turn, case))
 
@@ -318,14 +312,23 @@ def _record(case: Case, text: str, turn: Turn, scored: Scored) -> Record:
     return {
         "scenario": case.scenario.id,
         "tool": case.scenario.tool,
+        "twin": case.scenario.twin,
         "behaviour": scored.behaviour,
         "missing": list(scored.missing),
         "request": case.scenario.request,
         "text": text,
         "calls": [{"name": c.name, "arguments": dict(c.arguments)} for c in turn.calls],
         "problems": list(turn.problems),
+        "axes": scenario_axes(case.scenario, case.spec, _others(case)),
         "score": scored.score.to_dict(),
     }
+
+
+def _others(case: Case) -> int:
+    """Tools that the search showed beside the right one."""
+    payloads = [json_object(m.content) for m in case.messages if m.role == "tool"]
+    found = [p["matches"] for p in payloads if "matches" in p]
+    return sum(match["name"] != case.scenario.tool for match in found[-1]) if found else 0
 
 
 def _put(tree: dict[str, Any], system: System, cell: Cell, value: Any) -> None:

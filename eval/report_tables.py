@@ -7,13 +7,18 @@ from html import escape
 from typing import Any
 
 from breadcrumbs.eval.charts import Spot, trade_off
+from breadcrumbs.eval.report_transcripts import box_id, opener
+from breadcrumbs.eval.turn_figures import TURN_FIGURES
 
 NAMES = {
     "base": "base",
     "adapter": "adapter",
+    "oracle": "oracle",
     "always_dispatch": "always dispatch",
     "always_ask": "always ask",
+    "do_nothing": "do nothing",
 }
+MODELS = ("base", "adapter")
 TIERS = {"breadcrumb_on": "breadcrumb on", "breadcrumb_off": "breadcrumb off"}
 SPLITS = {"held_out_tools": "held-out tools", "held_out_domain": "held-out domain"}
 COLUMNS = (
@@ -133,17 +138,21 @@ def style_of(system: str) -> str:
     return "adapter-line" if system == "adapter" else system
 
 
-def results_section(results: Mapping[str, Any]) -> str:
-    """The headline table, and the numbers that explain it."""
+def results_section(results: Mapping[str, Any], boxes: Mapping[str, str]) -> str:
+    """The headline table, and the numbers that explain it; `boxes` hold what they count."""
+    if not results["eval"]:
+        return ""
     note = (
         "The gold prefix (search, schema) is forced through the real gateway, one turn is written"
         " greedily, nudges are off. Rates carry Wilson intervals, Ask-F1 a bootstrap over"
-        " scenarios, all at 95 %. A dash was not measured. Choose a column's head to sort."
+        " scenarios, all at 95 %. A dash was not measured. Choose a column's head to sort, a"
+        " number of a model to see the turns behind it."
     )
     return (
-        f"<section><h2>All systems, all cells</h2><p>{escape(note)}</p>{_table(results, COLUMNS)}"
+        f"<section><h2>All systems, all cells</h2><p>{escape(note)}</p>"
+        f"{_table(results, COLUMNS, boxes)}"
         "<details><summary>What explains these numbers</summary>"
-        f"{_table(results, EXTRA_COLUMNS)}</details></section>"
+        f"{_table(results, EXTRA_COLUMNS, boxes)}</details></section>"
     )
 
 
@@ -157,9 +166,11 @@ def _cells(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(tier, split) for tier in TIERS for split in SPLITS if (tier, split) in found]
 
 
-def _table(results: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -> str:
+def _table(
+    results: Mapping[str, Any], columns: Sequence[tuple[str, str]], boxes: Mapping[str, str]
+) -> str:
     heads = "".join(f'<th scope="col" data-sort>{label}</th>' for _, label in columns)
-    bodies = "".join(_body(results, cell, columns) for cell in _cells(results))
+    bodies = "".join(_body(results, cell, columns, boxes) for cell in _cells(results))
     return (
         '<div class="scroll"><table class="results" data-sortable><thead><tr>'
         f'<th scope="col">system</th>{heads}</tr></thead>{bodies}</table></div>'
@@ -167,12 +178,18 @@ def _table(results: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -> st
 
 
 def _body(
-    results: Mapping[str, Any], cell: tuple[str, str], columns: Sequence[tuple[str, str]]
+    results: Mapping[str, Any],
+    cell: tuple[str, str],
+    columns: Sequence[tuple[str, str]],
+    boxes: Mapping[str, str],
 ) -> str:
     name = f"{SPLITS[cell[1]]}, {TIERS[cell[0]]}"
     rows = "".join(
         f'<tr class="{escape(kind)}"><td>{escape(NAMES.get(system, system))}</td>'
-        + "".join(_value(metric(results, system, cell, key)) for key, _ in columns)
+        + "".join(
+            _value(metric(results, system, cell, key), _behind(system, cell, key, boxes), key)
+            for key, _ in columns
+        )
         + "</tr>"
         for system, kind in _rows(results, cell)
     )
@@ -183,16 +200,25 @@ def _body(
 def _rows(results: Mapping[str, Any], cell: tuple[str, str]) -> Iterator[tuple[str, str]]:
     for system, tiers in results["eval"].items():
         if cell[1] in tiers.get(cell[0], {}):
-            yield system, "constant" if system.startswith("always") else f"of-{system}"
+            yield system, f"of-{system}" if system in MODELS else "constant"
 
 
-def _value(estimate: Mapping[str, Any] | None) -> str:
+def _behind(system: str, cell: tuple[str, str], name: str, boxes: Mapping[str, str]) -> str | None:
+    """The box with the turns behind a number, if the page has it."""
+    box = box_id(system, *cell)
+    return box if box in boxes and name in TURN_FIGURES else None
+
+
+def _value(estimate: Mapping[str, Any] | None, behind: str | None, name: str) -> str:
     if estimate is None:
         return '<td data-value="">–</td>'
     interval = f"{estimate['low']:.2f} to {estimate['high']:.2f}"
+    shown = f"{estimate['value']:.2f}"
+    if behind is not None:
+        shown = opener(shown, behind, name)
     return (
         f'<td data-value="{estimate["value"]}" title="n = {estimate["n"]}">'
-        f"{estimate['value']:.2f}<small>{interval}</small></td>"
+        f"{shown}<small>{interval}</small></td>"
     )
 
 

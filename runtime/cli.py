@@ -21,6 +21,7 @@ from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
+from breadcrumbs.eval_cli import compare, episodes
 from breadcrumbs.gateway_cli import encoder_option, gateway
 from breadcrumbs.radar_cli import radar
 from breadcrumbs.visible import visible
@@ -206,6 +207,10 @@ def eval_watch(config: Path, system: str, out: Path | None, changes: tuple[str, 
 
     settings = configs.load(config, EvalConfig, changes)
     asyncio.run(watch(settings, system, _console(), out))
+
+
+eval_group.add_command(episodes)
+eval_group.add_command(compare)
 
 
 @cli.group()

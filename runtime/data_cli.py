@@ -325,9 +325,10 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
         yield f"  {axis}: {parts}"
-    if manifest.get("kinds"):
-        parts = ", ".join(f"{kind} {n}" for kind, n in manifest["kinds"].items())
-        yield f"  pairs of special kinds: {parts}"
+    for key, where in (("kinds", ""), ("eval_kinds", ", held out")):
+        if manifest.get(key):
+            parts = ", ".join(f"{kind} {n}" for kind, n in manifest[key].items())
+            yield f"  pairs of special kinds{where}: {parts}"
     for reason, number in sorted(manifest["dropped"].items()):
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():
