@@ -31,7 +31,7 @@ from breadcrumbs.progress import Report
 if TYPE_CHECKING:
     import torch
 
-    from breadcrumbs.eval.capture import SegmentStats
+    from breadcrumbs.eval.segment_stats import SegmentStats
     from breadcrumbs.gateway.catalog import Catalog
     from breadcrumbs.local_model import LocalModel
     from breadcrumbs.rendering import Renderer
@@ -77,15 +77,16 @@ class ProbeRow:
     prompt_tokens: int
     schema_tokens: int
     steering_tokens: int
-    mass: dict[str, list[float]]
-    """Segment -> [lower quartile, median, upper quartile, mean] of its attention mass."""
-    sink_free_mass: dict[str, list[float]]
+    mass: dict[str, list[float] | None]
+    """Segment -> [lower quartile, median, upper quartile, mean] of its attention mass; null where
+    the segment is absent or no layer can reach it."""
+    sink_free_mass: dict[str, list[float] | None]
     log_odds: list[float]
     """Steering minus schema log-partition, nats: quartiles and mean over heads."""
     log_odds_per_token: list[float]
     """The same less log(steering tokens / schema tokens): zero for uniform attention."""
     effective_tokens: list[float]
-    layer_log_odds: list[float]
+    layer_log_odds: list[float | None]
     """Median over heads, by layer."""
 
 
@@ -210,7 +211,7 @@ def _forward(model: LocalModel, ids: list[int], segments: list[int], n: int) -> 
     from breadcrumbs.eval.capture import capturing
 
     tokens = torch.tensor([ids])
-    with torch.no_grad(), capturing(model.model, segments, n, [len(ids) - 1]) as capture:
+    with torch.no_grad(), capturing(model.model, segments, n) as capture:
         model.model(
             input_ids=tokens,
             attention_mask=torch.ones_like(tokens),
@@ -228,12 +229,20 @@ def _row(
     names: list[str],
     counts: dict[str, int],
 ) -> ProbeRow:
+    from breadcrumbs.eval.segment_stats import layer_profile
+
     steering, schema = names.index("steering"), names.index("schema")
     if not counts["steering"] or not counts["schema"]:
         raise ProbeError(f"{prompt.scenario}: the rendered prompt lost its steering or its schema")
     mass, free = stats.mass()[:, :, 0], stats.mass_without([names.index("sink")])[:, :, 0]
-    odds = stats.log_odds(steering, schema)[:, :, 0]
-    uniform = math.log(counts["steering"] / counts["schema"])
+    odds = _summary(stats.log_odds(steering, schema)[:, :, 0])
+    per_token = _summary(stats.log_odds_per_token(steering, schema)[:, :, 0])
+    tokens_seen = _summary(stats.effective_tokens()[:, :, 0])
+    if odds is None or per_token is None or tokens_seen is None:
+        raise ProbeError(
+            f"{prompt.scenario}: no layer sees both steering and schema from the last token, so"
+            " they cannot be compared; lower schema_tokens, or use a model with a longer window"
+        )
     return ProbeRow(
         model=name,
         scenario=prompt.scenario,
@@ -242,24 +251,26 @@ def _row(
         prompt_tokens=tokens,
         schema_tokens=counts["schema"],
         steering_tokens=counts["steering"],
-        mass={label: _spread(mass[..., names.index(label)]) for label in MEASURED},
+        mass={label: _summary(mass[..., names.index(label)]) for label in MEASURED},
         sink_free_mass={
-            label: _spread(free[..., names.index(label)]) for label in MEASURED if label != "sink"
+            label: _summary(free[..., names.index(label)]) for label in MEASURED if label != "sink"
         },
-        log_odds=_spread(odds),
-        log_odds_per_token=_spread(odds - uniform),
-        effective_tokens=_spread(stats.entropy[:, :, 0].exp()),
-        layer_log_odds=[round(value, 4) for value in odds.median(-1).values.tolist()],
+        log_odds=odds,
+        log_odds_per_token=per_token,
+        effective_tokens=tokens_seen,
+        layer_log_odds=[
+            None if layer is None else round(layer.median, 4)
+            for layer in layer_profile(stats.log_odds(steering, schema)[:, :, 0])
+        ],
     )
 
 
-def _spread(values: torch.Tensor) -> list[float]:
-    """[lower quartile, median, upper quartile, mean] over layers and heads."""
-    import torch
+def _summary(values: torch.Tensor) -> list[float] | None:
+    """[lower quartile, median, upper quartile, mean] over the layers and heads that reach it."""
+    from breadcrumbs.eval.segment_stats import spread
 
-    flat = values.flatten().float()
-    quartiles = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
-    return [round(value, 6) for value in (*quartiles, flat.mean().item())]
+    found = spread(values)
+    return None if found is None else [round(value, 6) for value in found[:4]]
 
 
 def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
@@ -273,9 +284,9 @@ def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
                 "n": len(group),
                 "schema_tokens": median([row.schema_tokens for row in group]),
                 "prompt_tokens": median([row.prompt_tokens for row in group]),
-                "mass_steering": _range([row.mass["steering"][1] for row in group]),
-                "mass_schema": _range([row.mass["schema"][1] for row in group]),
-                "mass_breadcrumb": _range([row.mass["breadcrumb"][1] for row in group]),
+                "mass_steering": _mass_range(group, "steering"),
+                "mass_schema": _mass_range(group, "schema"),
+                "mass_breadcrumb": _mass_range(group, "breadcrumb"),
                 "log_odds": _range([row.log_odds[1] for row in group]),
                 "uniform_log_odds": _range(
                     [math.log(row.steering_tokens / row.schema_tokens) for row in group]
@@ -283,6 +294,11 @@ def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
             }
         )
     return points
+
+
+def _mass_range(rows: Sequence[ProbeRow], segment: str) -> dict[str, float] | None:
+    found = [mass[1] for row in rows if (mass := row.mass[segment]) is not None]
+    return _range(found) if found else None
 
 
 def _range(values: Sequence[float]) -> dict[str, float]:
@@ -297,13 +313,17 @@ def _table(curves: dict[str, list[dict[str, Any]]]) -> str:
         for point in points:
             lines.append(
                 f"{name:<8} {point['schema_tokens']:>13.0f}"
-                f" {point['mass_steering']['median']:>17.4f}"
-                f" {point['mass_schema']['median']:>10.4f}"
-                f" {point['mass_breadcrumb']['median']:>14.4f}"
+                f" {_shown(point['mass_steering']):>17}"
+                f" {_shown(point['mass_schema']):>10}"
+                f" {_shown(point['mass_breadcrumb']):>14}"
                 f" {point['log_odds']['median']:>9.2f}"
                 f" {point['uniform_log_odds']['median']:>10.2f}"
             )
     return "\n".join(lines)
+
+
+def _shown(mass: dict[str, float] | None) -> str:
+    return "absent" if mass is None else f"{mass['median']:.4f}"
 
 
 class _RowStore:
