@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from breadcrumbs import __version__
+from breadcrumbs.adapter_cli import adapter
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
@@ -286,6 +287,7 @@ def serve(
     serve_model(model, adapter, list(catalogs) or None, encoder, journal, host, port)
 
 
+cli.add_command(adapter)
 cli.add_command(approvals)
 cli.add_command(gateway)
 

@@ -86,6 +86,7 @@ def train_and_publish(
     checkpoint = last_checkpoint(out / CHECKPOINTS)
     trim_metrics(out / METRICS, checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if trainer.is_world_process_zero():
-        publish(trainer.model, renderer, config, rows, out)
+    main_process = trainer.is_world_process_zero()
+    publish(trainer.model, renderer, config, rows, out, main_process)
+    if main_process:
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)

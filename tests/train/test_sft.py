@@ -79,7 +79,7 @@ def test_golden_prompts_come_out_of_the_published_folder(finished: dict[str, Any
 
     facts = json.loads((finished["out"] / SERVING).read_text())
     tokenizer = AutoTokenizer.from_pretrained(finished["out"])
-    assert len(facts["golden"]) == 3
+    assert len(facts["golden"]) == 10
     for golden in facts["golden"]:
         ids = tokenizer.apply_chat_template(
             [message.to_template() for message in messages_from_dicts(golden["messages"])],
