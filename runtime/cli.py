@@ -146,10 +146,11 @@ def _train(
     config: Path, changes: tuple[str, ...], schema: type[T], run: Callable[[T, Report], Path]
 ) -> None:
     from breadcrumbs import config as configs
-    from breadcrumbs.progress import live
+    from breadcrumbs.progress import is_main_process, live
 
     settings = configs.load(config, schema, changes)
     console = _console()
+    console.quiet = not is_main_process()
     with live("train", console) as report:
         adapter = run(settings, report)
     console.print(f"adapter in {adapter}")

@@ -64,7 +64,7 @@ def publish(
         renderer.tokenizer.save_pretrained(fresh)
         (fresh / TEMPLATE).write_text(serving_template(renderer.template), encoding="utf-8")
         _refuse_pickles(fresh)
-        facts = serving_facts(renderer, config.model, rows, fresh)
+        facts = serving_facts(renderer, config, rows, fresh)
         facts |= {"canary": canary, "golden": [one.to_dict() for one in conversations]}
         (fresh / CARD).write_text(card(config, base, len(rows)), encoding="utf-8")
         write_facts(fresh / SERVING, facts)
@@ -77,7 +77,7 @@ def publish(
 
 def serving_facts(
     renderer: Renderer,
-    model: str,
+    config: RunConfig,
     rows: Sequence[Mapping[str, Any]],
     folder: Path,
 ) -> dict[str, Any]:
@@ -85,8 +85,9 @@ def serving_facts(
     shape = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     return {
         "version": SERVING_VERSION,
-        "base": base_identity(model),
-        "base_revision": base_revision(model),
+        "base": base_identity(config.model),
+        "base_revision": base_revision(config.model),
+        "base_weights": {"dtype": config.dtype, "quantization": config.quantization},
         "template_sha256": renderer.template_hash,
         "tokenizer_sha256": sha256_file(folder / TOKENIZER),
         "call_format": renderer.call_format.kind,

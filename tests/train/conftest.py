@@ -112,6 +112,39 @@ def make_rows(pairs: int, declines: int = 0) -> list[dict[str, Any]]:
     return rows + [make_row(pairs + n, "decline") for n in range(declines)]
 
 
+def write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """The rows as a data set on disk, as `breadcrumbs generate` leaves it."""
+    from breadcrumbs.data_gen.dataset import Row, write_dataset
+    from breadcrumbs.data_gen.scenarios import Scenario
+    from breadcrumbs.messages import messages_from_dicts
+
+    stored = []
+    for row in rows:
+        scenario = Scenario(
+            id=row["id"],
+            blueprint=row["twin"],
+            twin=row["twin"],
+            split="train",
+            domain="calendar",
+            tool=row["tool"],
+            behaviour=row["behaviour"],
+            request="",
+            system_prompt="",
+            now="2026-03-02T09:00",
+            seed=0,
+            search_query="create event",
+            gold_arguments={},
+        )
+        messages = tuple(messages_from_dicts(row["messages"]))
+        stored.append(Row(row["id"], scenario, "oracle", messages, tuple(row["tools"]), {}))
+    write_dataset(folder, stored, {"inputs_hash": "x", "config": {"max_hits": 2}, "dropped": {}})
+
+
+@pytest.fixture(name="write_data", scope="session")
+def write_data_fixture() -> Any:
+    return write_data
+
+
 @pytest.fixture(name="make_row", scope="session")
 def make_row_fixture() -> Any:
     return make_row

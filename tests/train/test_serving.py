@@ -10,7 +10,12 @@ from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.models import base_revision
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.golden import GOLDEN, canary_logprobs, find_canary, golden
-from breadcrumbs.train.serving import publish, serving_template, sha256_file
+from breadcrumbs.train.serving import (
+    adapter_weights,
+    publish,
+    serving_template,
+    sha256_file,
+)
 
 
 def config_for(out: Path, model: str = "smollm2-135m") -> TrainConfig:
@@ -135,6 +140,29 @@ def test_generation_tags_go_and_the_text_stays(renderer: Any) -> None:
     texts = [render_jinja_template([talk], chat_template=t)[0][0] for t in (tagged, plain)]
     assert texts[0] == texts[1]
     assert serving_template(renderer.template) == renderer.template
+
+
+def test_sharded_tensors_are_gathered(tmp_path: Path) -> None:
+    """As FSDP2 leaves them: each process holds a part under the same names."""
+    import torch
+    from torch import distributed
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor
+
+    inner = torch.nn.ModuleDict({"default": torch.nn.Linear(4, 2, bias=False)})
+    model = torch.nn.ModuleDict({"lora_A": inner, "base_layer": torch.nn.Linear(4, 2)})
+    whole = inner["default"].weight.detach().clone()
+    store = distributed.FileStore(str(tmp_path / "store"), 1)
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        fully_shard(model, mesh=distributed.init_device_mesh("cpu", (1,)))
+        assert isinstance(inner["default"].weight, DTensor)
+        found = adapter_weights(model)
+    finally:
+        distributed.destroy_process_group()
+    assert list(found) == ["lora_A.default.weight"]
+    assert not isinstance(found["lora_A.default.weight"], DTensor)
+    assert torch.equal(found["lora_A.default.weight"], whole)
 
 
 @pytest.mark.model
