@@ -43,10 +43,10 @@ def train_dpo(config: DpoConfig, progress: Report | None = None) -> Path:
         PreflightError: a pair would not train what it says.
         ModelError: the model cannot be loaded, or the loss is not finite.
     """
-    check_devices()
     out = Path(config.out)
     identity = run_identity(config)
     _check_base(config)
+    check_devices()
     if claim(out, identity):
         return out
 

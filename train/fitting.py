@@ -41,10 +41,9 @@ def load_base(folder: Path | str, config: RunConfig) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
+    settings = {"dtype": getattr(torch, config.dtype), **_quantized(config)}
     try:
-        return AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, config.dtype), **_quantized(config)
-        )
+        return AutoModelForCausalLM.from_pretrained(folder, **settings)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(f"{config.model}: cannot load the model: {reason}") from error

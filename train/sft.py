@@ -34,9 +34,10 @@ def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
         PreflightError: a row would not train what it says.
         ModelError: the model cannot be loaded, or the loss is not finite.
     """
-    check_devices()
     out = Path(config.out)
-    if claim(out, run_identity(config)):
+    identity = run_identity(config)
+    check_devices()
+    if claim(out, identity):
         return out
 
     from breadcrumbs.memory import keep_freed_memory
