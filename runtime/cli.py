@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from breadcrumbs import __version__
+from breadcrumbs.adapter_cli import adapter
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
@@ -146,10 +147,11 @@ def _train(
     config: Path, changes: tuple[str, ...], schema: type[T], run: Callable[[T, Report], Path]
 ) -> None:
     from breadcrumbs import config as configs
-    from breadcrumbs.progress import live
+    from breadcrumbs.progress import is_main_process, live
 
     settings = configs.load(config, schema, changes)
     console = _console()
+    console.quiet = not is_main_process()
     with live("train", console) as report:
         adapter = run(settings, report)
     console.print(f"adapter in {adapter}")
@@ -298,6 +300,7 @@ def serve(
     )
 
 
+cli.add_command(adapter)
 cli.add_command(approvals)
 cli.add_command(gateway)
 

@@ -75,6 +75,24 @@ def base_identity(name: str) -> str:
     return folder.resolve().name if folder.is_dir() else name
 
 
+def base_revision(name: str) -> str:
+    """Which weights a name stands for: the GGUF's hash, the files' hash, or the Hub's commit.
+
+    Raises:
+        ModelError: see `resolve_model`.
+    """
+    if name == SMALL:
+        return f"sha256:{GGUF_SHA256}"
+    folder = resolve_model(name)
+    if not Path(name).expanduser().is_dir():
+        return folder.name  # the Hub's client names a snapshot by its commit
+    digest = hashlib.sha256()
+    for path in (folder / "config.json", *sorted(folder.glob("*.safetensors"))):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
 def first_line(error: Exception) -> str:
     """What an error says, cut to its first line."""
     lines = str(error).strip().splitlines()
