@@ -165,11 +165,10 @@ def train_check(config: Path, changes: tuple[str, ...]) -> None:
     from breadcrumbs import config as configs
     from breadcrumbs.train.config import TrainConfig
     from breadcrumbs.train.preflight import check
+    from breadcrumbs.train.preview import show
 
     settings = configs.load(config, TrainConfig, changes)
-    console = _console()
-    for line in check(settings).lines():
-        console.print(line, markup=False)
+    show(check(settings), _console())
 
 
 @cli.group("eval", invoke_without_command=True)

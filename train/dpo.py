@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.errors import ConfigError, ModelError
+from breadcrumbs.errors import ConfigError, ModelError, PreflightError
+from breadcrumbs.train.adapter import folder_fault
 from breadcrumbs.train.config import DpoConfig
 from breadcrumbs.train.fitting import (
     check_devices,
@@ -45,7 +46,7 @@ def train_dpo(config: DpoConfig, progress: Report | None = None) -> Path:
     """
     out = Path(config.out)
     identity = run_identity(config)
-    _check_base(config)
+    _check_adapter(config)
     check_devices()
     if claim(out, identity):
         return out
@@ -63,13 +64,15 @@ def train_dpo(config: DpoConfig, progress: Report | None = None) -> Path:
     return out
 
 
-def _check_base(config: DpoConfig) -> None:
+def _check_adapter(config: DpoConfig) -> None:
     from breadcrumbs.models import base_identity
 
     path = Path(config.adapter) / SERVING
     base = json.loads(path.read_text(encoding="utf-8")).get("base")
     if base != base_identity(config.model):
         raise ConfigError(f"{path}: trained on {base}, not on {config.model}; name its own model")
+    if reason := folder_fault(Path(config.adapter)):
+        raise PreflightError(f"preflight: {config.adapter}: {reason}; go on from another adapter")
 
 
 def fit_pairs(

@@ -12,7 +12,7 @@ from breadcrumbs.messages import Message
 from breadcrumbs.train.batches import build_example
 from breadcrumbs.train.config import DpoConfig
 from breadcrumbs.train.preflight import Fault, refusal, template_fault
-from breadcrumbs.train.row_faults import row_faults
+from breadcrumbs.train.row_faults import Check, Reason, decoded, row_faults, served_text
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
@@ -73,7 +73,7 @@ def preflight_pairs(
             faults.append(Fault(pair.row.id, str(error)))
             continue
         examples.append(example)
-        faults += [Fault(pair.row.id, reason) for reason in reasons]
+        faults += [Fault(pair.row.id, reason.text, reason.check) for reason in reasons]
     if faults:
         raise refusal(faults, len(pairs))
     return examples
@@ -111,17 +111,39 @@ def _side(
 
 def _faults(
     pair: Pair, example: PairExample, renderer: Renderer, max_tokens: int | None
-) -> list[str]:
+) -> list[Reason]:
     row = {**pair.row.to_record(), "messages": _dicts([*pair.prompt, pair.chosen])}
     reasons = row_faults(row, build_example(row, renderer), renderer, max_tokens)
     longest = len(example.prompt_ids) + len(example.rejected_ids)
     if max_tokens is not None and longest > max_tokens:
-        reasons.append(f"{longest} tokens with its rejected side, over max_tokens {max_tokens}")
+        too_long = f"{longest} tokens with its rejected side, over max_tokens {max_tokens}"
+        reasons.append(Reason(Check.LENGTH, too_long))
     if example.chosen_ids == example.rejected_ids:
-        reasons.append("both sides are the same")
-    if example.rejected_ids[-1] not in renderer.stop_ids:
-        reasons.append("its rejected side has no end-of-turn token")
+        reasons.append(Reason(Check.PARSED, "both sides are the same"))
+    sides = (
+        ("chosen", pair.chosen, example.chosen_ids),
+        ("rejected", pair.rejected, example.rejected_ids),
+    )
+    for side, turn, ids in sides:
+        if ids[-1] not in renderer.stop_ids:
+            reasons.append(Reason(Check.END, f"its {side} side has no end-of-turn token"))
+        reasons += _side_faults(pair, side, turn, ids, renderer)
     return reasons
+
+
+def _side_faults(
+    pair: Pair, side: str, turn: Message, ids: Sequence[int], renderer: Renderer
+) -> list[Reason]:
+    """DPO learns every token of a side: it must be that one turn, and no tool's answer."""
+    tools = [dict(tool) for tool in pair.row.tools]
+    prompt = served_text(renderer, pair.prompt, tools, prompt=True)
+    whole = served_text(renderer, [*pair.prompt, turn], tools)
+    text = decoded(renderer, ids, [])[0]
+    if turn.role != "assistant" or not whole.startswith(prompt + text):
+        return [Reason(Check.MASK, f"its {side} side is more than one served assistant turn")]
+    if sum(token in renderer.stop_ids for token in ids) > 1:
+        return [Reason(Check.MASK, f"its {side} side goes on behind its end-of-turn token")]
+    return []
 
 
 def _dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:

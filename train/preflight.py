@@ -6,19 +6,20 @@ run stops. Row count and ids are checked once more on the dataset that the train
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from breadcrumbs.errors import DataError, PreflightError
 from breadcrumbs.messages import Message, ToolCall
 from breadcrumbs.train.adapter import lora, lora_fault
 from breadcrumbs.train.batches import IGNORED, Example, build_example, to_dataset
 from breadcrumbs.train.config import TrainConfig
-from breadcrumbs.train.row_faults import decoded, labelled_spans, row_faults, served_text
+from breadcrumbs.train.row_faults import Check, decoded, labelled_spans, row_faults, served_text
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
@@ -35,26 +36,41 @@ _PROBE_TOOL = {
 }
 
 
+ShownAs = Literal["prompt", "trained", "decision"]
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why one row cannot be trained on."""
+    """Why one row cannot be trained on, and which check found it."""
 
     row: str
     reason: str
+    check: str = "readable, with a decision turn"
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What passed: the examples, and counts worth seeing before a run."""
+    """What passed: the examples, counts worth seeing before a run, and one row in pieces."""
 
     examples: tuple[Example, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
-    preview: str = ""
+    preview: tuple[tuple[str, ShownAs], ...] = ()
+    rollouts: str | None = None
+    """Why stock GRPO could not read this model's calls; None where it can."""
 
     def lines(self) -> list[str]:
-        """For a person: counts, then one row with what is trained in ⟦…⟧, the decision in «…»."""
+        """For a person: each check with the rows that passed it, then counts."""
+        rows = len(self.examples)
+        checks = [f"  {rows} of {rows} rows: {check}" for check in Check]
         counts = [f"  {name}: {count}" for name, count in self.counts.items()]
-        return ["preflight passed", *counts, "", self.preview]
+        return [
+            "preflight passed",
+            "  the chat template shows tools and calls; servers load the adapter",
+            f"  {rows} of {rows} rows are in the trainer's dataset, none altered",
+            *checks,
+            *counts,
+            f"  GRPO with TRL: {self.rollouts or 'its parser reads the calls'}",
+        ]
 
 
 def check(config: TrainConfig) -> Preflight:
@@ -83,7 +99,9 @@ def preflight(
     if faults:
         raise refusal(faults, len(rows), _write_faults(faults, Path(config.out)))
     verify_dataset(rows, examples, to_dataset(examples))
-    return Preflight(tuple(examples), _counts(examples), _preview(examples, renderer))
+    return Preflight(
+        tuple(examples), _counts(examples), _preview(examples, renderer), rollout_fault(renderer)
+    )
 
 
 def examine(
@@ -91,7 +109,7 @@ def examine(
 ) -> tuple[list[Example], list[Fault]]:
     """Every row as an example, and every fault of every row."""
     if reason := template_fault(renderer) or lora_fault(lora(config.adapter)):
-        return [], [Fault("every row", reason)]
+        return [], [Fault("every row", reason, "template and adapter")]
     examples: list[Example] = []
     faults: list[Fault] = []
     for row in rows:
@@ -101,23 +119,24 @@ def examine(
         except DataError as error:
             faults.append(Fault(str(row.get("id", "?")), str(error)))
             continue
-        faults.extend(Fault(example.id, reason) for reason in reasons)
+        faults.extend(Fault(example.id, reason.text, reason.check) for reason in reasons)
         examples.append(example)
     return examples, faults
 
 
 def refusal(faults: Sequence[Fault], rows: int, listed: Path | None = None) -> PreflightError:
-    """The error that ends a run: one line with the first failing rows, and where all are listed."""
+    """The error that ends a run: one line with the first failing rows, and where all are listed.
+
+    It counts the rows that failed each check.
+    """
     names = len({fault.row for fault in faults})
-    kinds = Counter(fault.reason for fault in faults)
+    failed = Counter(check for check, _ in {(fault.check, fault.row) for fault in faults})
+    checks = ", ".join(f"{check}: {count}" for check, count in failed.most_common())
     shown = "; ".join(f"{fault.row}: {fault.reason}" for fault in faults[:NAMED])
-    more = ""
-    if len(faults) > NAMED:
-        common = ", ".join(f"{count} × {reason}" for reason, count in kinds.most_common(3))
-        more = f"; most often {common}" + (f"; all in {listed}" if listed else "")
+    more = f"; all in {listed}" if listed and len(faults) > NAMED else ""
     return PreflightError(
         f"preflight: {names} of {rows} rows would not train what they say: {shown}{more}; "
-        "mend or leave out these rows, then train"
+        f"rows that failed by check: {checks}; mend or leave out these rows, then train"
     )
 
 
@@ -126,7 +145,7 @@ def _write_faults(faults: Sequence[Fault], out: Path) -> Path | None:
     if not out.is_dir():
         return None
     path = out / FAULTS
-    lines = [json.dumps({"row": fault.row, "reason": fault.reason}) + "\n" for fault in faults]
+    lines = [json.dumps(asdict(fault)) + "\n" for fault in faults]
     path.write_text("".join(lines), encoding="utf-8")
     return path
 
@@ -139,6 +158,25 @@ def template_fault(renderer: Renderer) -> str | None:
     # The tool's name must stand twice: once where tools are declared, once in the call.
     if text.count("probe_tool") < 2 or "probe_value" not in text:
         return "the chat template drops tools or tool calls; use one that supports them"
+    return None
+
+
+def rollout_fault(renderer: Renderer) -> str | None:
+    """Why TRL's GRPO could not read this model's calls; None where it can.
+
+    TRL knows templates by their exact text. One it does not know leaves the tokenizer without a
+    parser, and GRPO then stops at the first batch or takes every call for plain text.
+    """
+    if getattr(renderer.tokenizer, "response_template", None) is not None:
+        return None
+    from trl.chat_template_utils import add_response_schema
+
+    tokenizer = copy.copy(renderer.tokenizer)
+    tokenizer.chat_template = renderer.template
+    try:
+        add_response_schema(tokenizer)
+    except ValueError:
+        return "it does not know this chat template; set the tokenizer's response_template"
     return None
 
 
@@ -179,16 +217,20 @@ def _counts(examples: Sequence[Example]) -> dict[str, int]:
     }
 
 
-def _preview(examples: Sequence[Example], renderer: Renderer) -> str:
+def _preview(examples: Sequence[Example], renderer: Renderer) -> tuple[tuple[str, ShownAs], ...]:
+    """The first row, cut where the loss mask begins and ends and around its decision's token."""
     if not examples:
-        return ""
-    example, parts = examples[0], []
+        return ()
+    example = examples[0]
     spans = labelled_spans(example.labels)
-    pieces = decoded(renderer, example.ids, spans)
-    for number, piece in enumerate(pieces):
-        inside = number % 2 == 1
-        if inside and spans[number // 2][0] == example.decision:
+    pieces: list[tuple[str, ShownAs]] = [(f"{example.id}:\n", "prompt")]
+    for number, piece in enumerate(decoded(renderer, example.ids, spans)):
+        if number % 2 == 0:
+            pieces.append((piece, "prompt"))
+            continue
+        if spans[number // 2][0] == example.decision:
             first = decoded(renderer, example.ids[example.decision : example.decision + 1], [])[0]
-            piece = f"«{first}»{piece.removeprefix(first)}"
-        parts.append(f"⟦{piece}⟧" if inside else piece)
-    return f"{example.id}:\n" + "".join(parts)
+            pieces.append((first, "decision"))
+            piece = piece.removeprefix(first)
+        pieces.append((piece, "trained"))
+    return tuple(pieces)

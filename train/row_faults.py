@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.messages import Message, compact_json, messages_from_dicts
@@ -20,17 +22,40 @@ if TYPE_CHECKING:
 _NULL = re.compile(r"\bnull\b")
 
 
+class Check(StrEnum):
+    """What is proved of every row before the first step."""
+
+    NULLS = "no null that the data does not have"
+    LENGTH = "whole, within max_tokens"
+    SCHEMA = "calls fit the declared tools"
+    SERVED = "what is trained is what is served, at every turn"
+    MASK = "loss on the assistant's turns alone"
+    END = "every turn's end-of-turn token inside the loss mask"
+    PARSED = "targets read back as the same calls and text"
+    DECISION = "decision turn whole and inside the loss mask"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a row would not train what it says, and which check found it."""
+
+    check: Check
+    text: str
+
+
 def row_faults(
     row: Mapping[str, Any], example: Example, renderer: Renderer, max_tokens: int | None
-) -> list[str]:
+) -> list[Reason]:
     """Every reason why `example` is not what `row` says; empty where it is."""
     messages = messages_from_dicts(row["messages"])
     tools = list(row["tools"])
-    reasons = [f"injected null at {where}" for where in injected_nulls(messages, tools)]
+    reasons = [
+        Reason(Check.NULLS, f"injected null at {where}")
+        for where in injected_nulls(messages, tools)
+    ]
     if max_tokens is not None and len(example.ids) > max_tokens:
-        reasons.append(
-            f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
-        )
+        too_long = f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
+        reasons.append(Reason(Check.LENGTH, too_long))
     reasons += _schema_faults(messages, tools)
     text = served_text(renderer, messages, tools)
     reasons += _null_faults(text, messages, tools)
@@ -38,28 +63,41 @@ def row_faults(
     spans = labelled_spans(example.labels)
     pieces = decoded(renderer, example.ids, spans)
     if "".join(pieces) != text:
-        reasons.append("trained text differs from served text")
+        reasons.append(Reason(Check.SERVED, "trained text differs from served text"))
     slips = unlearned(row)
     turns = [i for i, m in enumerate(messages) if m.role == "assistant" and i not in slips]
     if len(spans) != len(turns):
-        return [*reasons, f"{len(spans)} labelled spans for {len(turns)} assistant turns"]
+        spans_found = f"{len(spans)} labelled spans for {len(turns)} assistant turns"
+        return [*reasons, Reason(Check.MASK, spans_found)]
     for number, index in enumerate(turns):
         prompt = served_text(renderer, messages[:index], tools, prompt=True)
         before, sampled = "".join(pieces[: 2 * number + 1]), pieces[2 * number + 1]
+        where = f"message {index}: "
         if before != prompt:
-            reasons.append(f"message {index}: labels do not start behind the served prompt")
+            reasons.append(
+                Reason(Check.MASK, where + "labels do not start behind the served prompt")
+            )
         if not text.startswith(prompt + sampled):
-            reasons.append(f"message {index}: trained turn differs from the served one")
+            reasons.append(Reason(Check.SERVED, where + "trained turn differs from the served one"))
         if example.ids[spans[number][1] - 1] not in renderer.stop_ids:
-            reasons.append(f"message {index}: its end-of-turn token is outside the loss mask")
-        reasons += _parse_faults(index, messages[index], sampled, renderer)
+            reasons.append(
+                Reason(Check.END, where + "its end-of-turn token is outside the loss mask")
+            )
+        reasons += [
+            Reason(Check.PARSED, where + fault)
+            for fault in _parse_faults(messages[index], sampled, renderer)
+        ]
     if (example.decision, example.decision_end) not in spans:
-        reasons.append("decision turn is cut or outside the loss mask")
+        reasons.append(Reason(Check.DECISION, "decision turn is cut or outside the loss mask"))
     learnt = (
         at < example.decision_end and example.labels[at] != IGNORED for at in example.deciding
     )
     if not all(learnt):
-        reasons.append("a deciding token is not learnt, or lies behind the decision turn")
+        reasons.append(
+            Reason(
+                Check.DECISION, "a deciding token is not learnt, or lies behind the decision turn"
+            )
+        )
     return reasons
 
 
@@ -104,48 +142,48 @@ def decoded(renderer: Renderer, ids: Sequence[int], spans: Sequence[tuple[int, i
     ]
 
 
-def _schema_faults(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+def _schema_faults(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[Reason]:
     """Calls that the declared tools would refuse, such as arguments given as JSON text."""
     import jsonschema_rs
 
     declared = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
-    reasons = []
+    found = []
     for index, message in enumerate(messages):
         for call in message.tool_calls:
             if call.name not in declared:
-                reasons.append(f"message {index}: calls undeclared tool {call.name!r}")
+                found.append(f"message {index}: calls undeclared tool {call.name!r}")
                 continue
             validator = jsonschema_rs.validator_for(declared[call.name])
             for error in validator.iter_errors(dict(call.arguments)):
                 where = ".".join(str(part) for part in error.instance_path) or "arguments"
-                reasons.append(f"message {index}: {call.name}: {where}: {error.message}")
-    return reasons
+                found.append(f"message {index}: {call.name}: {where}: {error.message}")
+    return [Reason(Check.SCHEMA, text) for text in found]
 
 
-def _null_faults(text: str, messages: Sequence[Message], tools: Sequence[Any]) -> list[str]:
+def _null_faults(text: str, messages: Sequence[Message], tools: Sequence[Any]) -> list[Reason]:
     source = [message.content for message in messages] + [compact_json(tools)]
     source += [compact_json(c.arguments) for message in messages for c in message.tool_calls]
     if len(_NULL.findall(text)) > sum(len(_NULL.findall(part)) for part in source):
-        return ["the template writes a null that the row does not have"]
+        return [Reason(Check.NULLS, "the template writes a null that the row does not have")]
     return []
 
 
-def _label_faults(example: Example) -> list[str]:
+def _label_faults(example: Example) -> list[Reason]:
     pairs = zip(example.labels, example.ids, strict=False)
     if len(example.labels) != len(example.ids) or any(
         label not in (IGNORED, token) for label, token in pairs
     ):
-        return ["labels do not lie on their own tokens"]
+        return [Reason(Check.MASK, "labels do not lie on their own tokens")]
     return []
 
 
-def _parse_faults(index: int, message: Message, sampled: str, renderer: Renderer) -> list[str]:
+def _parse_faults(message: Message, sampled: str, renderer: Renderer) -> list[str]:
     turn = renderer.call_format.parse_turn(sampled.removesuffix(renderer.call_format.stop_text))
     if turn.problems:
-        return [f"message {index}: target does not parse: {turn.problems[0]}"]
+        return [f"target does not parse: {turn.problems[0]}"]
     parsed = [(call.name, dict(call.arguments)) for call in turn.calls]
     if parsed != [(call.name, dict(call.arguments)) for call in message.tool_calls]:
-        return [f"message {index}: target parses back to another call"]
+        return ["target parses back to another call"]
     if turn.content.strip() != message.content.strip():
-        return [f"message {index}: target parses back to other text"]
+        return ["target parses back to other text"]
     return []

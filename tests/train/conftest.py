@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,27 @@ def write_data_fixture() -> Any:
     return write_data
 
 
+class Altered:
+    """A renderer whose rows come out wrong in one way; everything else is the real one."""
+
+    def __init__(self, inner: Any, alter: Any) -> None:
+        self._inner, self._alter = inner, alter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def training_row(self, messages: Any, tools: Any) -> Any:
+        row = copy.copy(self._inner.training_row(messages, tools))
+        for name, value in self._alter(row).items():
+            object.__setattr__(row, name, value)
+        return row
+
+
+@pytest.fixture(name="altered", scope="session")
+def altered_fixture() -> Any:
+    return Altered
+
+
 @pytest.fixture(name="make_row", scope="session")
 def make_row_fixture() -> Any:
     return make_row
@@ -232,3 +255,29 @@ def published(
     with quiet_libraries():
         publish(build_adapted(), renderer, config, make_rows(4, 2), out)
     return out
+
+
+@pytest.fixture(scope="session")
+def data(small_config: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small data set that gives pairs of both directions."""
+    from breadcrumbs.data_gen.config import Amount
+    from breadcrumbs.data_gen.generate import generate
+
+    out = tmp_path_factory.mktemp("pairs") / "data"
+    few = dataclasses.replace(
+        small_config,
+        train=Amount(pairs=3, declines=1),
+        eval_tools=Amount(pairs=1),
+        eval_domain=Amount(pairs=1),
+        phrasing="plain",
+    )
+    generate(few, out, lambda done, total, note="": None)
+    return out
+
+
+@pytest.fixture(scope="session")
+def pairs(data: Path) -> list[Any]:
+    from breadcrumbs.train.config import DpoConfig
+    from breadcrumbs.train.pairs import read_pairs
+
+    return read_pairs(DpoConfig(data=str(data), out="o", adapter="a", steps=1))

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from breadcrumbs.data_gen.config import Amount, GenerateConfig
-from breadcrumbs.data_gen.generate import generate
 from breadcrumbs.data_gen.pairs import INVENTED, Pair
 from breadcrumbs.errors import ConfigError, DataError, ModelError, PreflightError
 from breadcrumbs.train.config import DpoConfig, TrainConfig
@@ -21,20 +19,6 @@ from breadcrumbs.train.run import CHECKPOINTS, METRICS, SERVING, claim, run_iden
 
 class Stopped(Exception):
     """The machine went away."""
-
-
-@pytest.fixture(scope="module")
-def data(small_config: GenerateConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dpo") / "data"
-    few = dataclasses.replace(
-        small_config,
-        train=Amount(pairs=3, declines=1),
-        eval_tools=Amount(pairs=1),
-        eval_domain=Amount(pairs=1),
-        phrasing="plain",
-    )
-    generate(few, out, lambda done, total, note="": None)
-    return out
 
 
 @pytest.fixture(scope="module")

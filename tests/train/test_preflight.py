@@ -4,44 +4,31 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from breadcrumbs.errors import PreflightError
-from breadcrumbs.train.adapter import lora, lora_fault
+from breadcrumbs.errors import ConfigError, PreflightError
+from breadcrumbs.train.adapter import folder_fault, lora, lora_fault
 from breadcrumbs.train.batches import build_example, to_dataset
 from breadcrumbs.train.config import AdapterConfig, TrainConfig
 from breadcrumbs.train.preflight import examine, preflight, verify_dataset
-from breadcrumbs.train.row_faults import row_faults
+from breadcrumbs.train.preview import show
+from breadcrumbs.train.row_faults import Check, Reason, row_faults
 
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 CONFIG = TrainConfig(data="d", out="o", steps=1)
-
-
-class Altered:
-    """A renderer whose rows come out wrong in one way; everything else is the real one."""
-
-    def __init__(self, inner: Any, alter: Any) -> None:
-        self._inner, self._alter = inner, alter
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def training_row(self, messages: Any, tools: Any) -> Any:
-        row = copy.copy(self._inner.training_row(messages, tools))
-        for name, value in self._alter(row).items():
-            object.__setattr__(row, name, value)
-        return row
 
 
 def reasons(rows: list[dict[str, Any]], renderer: Any, config: TrainConfig = CONFIG) -> set[str]:
     return {fault.reason for fault in examine(rows, renderer, config)[1]}
+
+
+def texts(found: list[Reason]) -> list[str]:
+    return [reason.text for reason in found]
 
 
 def test_good_rows_pass_and_are_counted(make_rows: Any, renderer: Any) -> None:
@@ -50,21 +37,12 @@ def test_good_rows_pass_and_are_counted(make_rows: Any, renderer: Any) -> None:
     assert result.counts["dispatch"] == result.counts["clarify"] == 3
     assert result.counts["groups of twins"] == 5
     shown = "\n".join(result.lines())
-    assert "dispatch-0:" in shown
-    assert "⟦«" in shown
-    assert "⟦Done: it is on your calendar.<|im_end|>⟧" in shown
+    for check in Check:
+        assert f"8 of 8 rows: {check}" in shown
 
 
 def test_a_null_that_the_schema_allows_passes(make_row: Any, renderer: Any) -> None:
     assert reasons([make_row(1, "dispatch", note=None)], renderer) == set()
-
-
-def test_template_without_tools_is_caught(make_rows: Any, tokenizer: Any, renderer: Any) -> None:
-    blind = Altered(renderer, lambda _: {})
-    blind.template = CHATML
-    blind.tokenizer = tokenizer
-    with pytest.raises(PreflightError, match="every row: the chat template drops tools"):
-        preflight(make_rows(1), blind, CONFIG)
 
 
 def test_arguments_as_text_are_caught(make_row: Any, renderer: Any) -> None:
@@ -83,19 +61,6 @@ def test_inner_arguments_as_text_are_caught(make_row: Any, renderer: Any) -> Non
     assert "object" in reason
 
 
-def test_nulls_from_merged_structs_are_caught(make_rows: Any, renderer: Any) -> None:
-    from datasets import Dataset
-
-    rows = make_rows(1)
-    kept = [{"id": row["id"], "messages": row["messages"]} for row in rows]
-    merged = [
-        {**row, "messages": messages["messages"]}
-        for row, messages in zip(rows, Dataset.from_list(kept), strict=True)
-    ]
-    with pytest.raises(PreflightError, match=r"injected null at message 2 search_tool_catalog\."):
-        preflight(merged, renderer, CONFIG)
-
-
 def test_a_row_over_the_limit_is_caught_not_cut(make_row: Any, renderer: Any) -> None:
     config = TrainConfig(data="d", out="o", steps=1, max_tokens=100)
     assert any(
@@ -103,31 +68,33 @@ def test_a_row_over_the_limit_is_caught_not_cut(make_row: Any, renderer: Any) ->
     )
 
 
-def test_a_cut_decision_turn_is_caught(make_row: Any, renderer: Any) -> None:
+def test_a_cut_decision_turn_is_caught(make_row: Any, renderer: Any, altered: Any) -> None:
     def cut(row: Any) -> dict[str, Any]:
         length = len(row.ids) - 3
         return {"ids": row.ids[:length], "labels": row.labels[:length]}
 
-    found = reasons([make_row(1, "clarify")], Altered(renderer, cut))
+    found = reasons([make_row(1, "clarify")], altered(renderer, cut))
     assert "trained text differs from served text" in found
     assert "decision turn is cut or outside the loss mask" in found
     assert any("end-of-turn token is outside the loss mask" in reason for reason in found)
 
 
-def test_a_decision_turn_outside_the_mask_is_caught(make_row: Any, renderer: Any) -> None:
+def test_a_decision_turn_outside_the_mask_is_caught(
+    make_row: Any, renderer: Any, altered: Any
+) -> None:
     def blank(row: Any) -> dict[str, Any]:
         span = row.turns[2]
         labels = list(row.labels)
         labels[span.start : span.end] = [-100] * (span.end - span.start)
         return {"labels": labels}
 
-    assert reasons([make_row(1, "clarify")], Altered(renderer, blank)) == {
+    assert reasons([make_row(1, "clarify")], altered(renderer, blank)) == {
         "decision turn (message 6) is outside the loss mask"
     }
 
 
 @pytest.mark.parametrize("by", [-1, 1])
-def test_a_shifted_mask_is_caught(make_row: Any, renderer: Any, by: int) -> None:
+def test_a_shifted_mask_is_caught(make_row: Any, renderer: Any, altered: Any, by: int) -> None:
     def shift(row: Any) -> dict[str, Any]:
         labels = list(row.labels)
         return {"labels": labels[-by:] + labels[:-by]}
@@ -135,10 +102,10 @@ def test_a_shifted_mask_is_caught(make_row: Any, renderer: Any, by: int) -> None
     example = build_example(make_row(1, "dispatch"), renderer)
     rolled = example.labels[-by:] + example.labels[:-by]
     shifted = dataclasses.replace(example, labels=rolled)
-    found = row_faults(make_row(1, "dispatch"), shifted, renderer, None)
+    found = texts(row_faults(make_row(1, "dispatch"), shifted, renderer, None))
     assert "labels do not lie on their own tokens" in found
     assert any("labels do not start behind the served prompt" in reason for reason in found)
-    assert reasons([make_row(1, "dispatch")], Altered(renderer, shift))
+    assert reasons([make_row(1, "dispatch")], altered(renderer, shift))
 
 
 def test_a_mask_moved_onto_its_neighbours_is_caught(make_row: Any, renderer: Any) -> None:
@@ -149,7 +116,7 @@ def test_a_mask_moved_onto_its_neighbours_is_caught(make_row: Any, renderer: Any
         for at, token in enumerate(example.ids)
     )
     wrong = dataclasses.replace(example, labels=moved)
-    found = row_faults(make_row(1, "dispatch"), wrong, renderer, None)
+    found = texts(row_faults(make_row(1, "dispatch"), wrong, renderer, None))
     assert any("labels do not start behind the served prompt" in reason for reason in found)
     assert "decision turn is cut or outside the loss mask" in found
 
@@ -163,7 +130,7 @@ def test_a_turn_that_thinks_first_passes(make_row: Any, renderer: Any) -> None:
 def test_a_deciding_token_outside_the_decision_is_caught(make_row: Any, renderer: Any) -> None:
     example = build_example(make_row(1, "clarify"), renderer)
     stray = dataclasses.replace(example, deciding=(example.decision - 1,))
-    assert row_faults(make_row(1, "clarify"), stray, renderer, None) == [
+    assert texts(row_faults(make_row(1, "clarify"), stray, renderer, None)) == [
         "a deciding token is not learnt, or lies behind the decision turn"
     ]
 
@@ -193,7 +160,8 @@ def test_many_faults_are_one_line_and_a_list_of_every_row(
     message = str(caught.value)
     assert "12 of 12 rows" in message
     assert "\n" not in message
-    assert message.count("over max_tokens") < 12
+    assert message.count(" tokens, over max_tokens") < 12
+    assert f"rows that failed by check: {Check.LENGTH}: 12;" in message
     listed = tmp_path / "preflight_faults.jsonl"
     assert str(listed) in message
     found = [json.loads(line)["row"] for line in listed.read_text().splitlines()]
@@ -208,6 +176,14 @@ def test_many_faults_are_one_line_and_a_list_of_every_row(
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"bias": "all"}, "bias 'all'"),
         ({"target_modules": ["q_proj", "lm_head"]}, "output head"),
+        ({"target_modules": ".*(proj|head)"}, "output head"),
+        ({"target_modules": ["model.embed_tokens"]}, "embeddings"),
+        ({"rank_pattern": {"q_proj": 4}}, "differ by module"),
+        ({"trainable_token_indices": [1]}, "token rows"),
+        ({"target_parameters": ["experts.w"]}, "target_parameters"),
+        ({"alora_invocation_tokens": [1]}, "aLoRA"),
+        ({"init_lora_weights": "pissa"}, "changes the base"),
+        ({"peft_type": "IA3"}, "train LoRA"),
     ],
 )
 def test_an_adapter_no_server_loads_is_caught(change: dict[str, Any], words: str) -> None:
@@ -216,3 +192,42 @@ def test_an_adapter_no_server_loads_is_caught(change: dict[str, Any], words: str
     for key, value in change.items():
         setattr(settings, key, value)
     assert words in str(lora_fault(settings))
+
+
+def test_an_adapter_folder_of_somebody_else_is_checked(tmp_path: Path) -> None:
+    settings = lora(AdapterConfig())
+    settings.save_pretrained(tmp_path)
+    assert folder_fault(tmp_path) is None
+    settings.use_dora = True
+    settings.save_pretrained(tmp_path)
+    assert "DoRA" in str(folder_fault(tmp_path))
+    (tmp_path / "adapter_config.json").write_text("{")
+    with pytest.raises(ConfigError, match="no adapter config can be read"):
+        folder_fault(tmp_path)
+
+
+def test_one_row_is_shown_with_its_mask(make_rows: Any, renderer: Any) -> None:
+    result = preflight(make_rows(1), renderer, CONFIG)
+
+    def shown(**settings: Any) -> str:
+        console = Console(file=io.StringIO(), width=100, **settings)
+        show(result, console)
+        return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+    marked = shown(force_terminal=False)
+    assert "dispatch-0:" in marked
+    assert "⟦Done: it is on your calendar.<|im_end|>⟧" in marked
+    assert marked.count("«") == 1
+    assert "«<»⟦" in marked or "«<tool_call>»⟦" in marked
+    assert "\x1b" not in marked
+    coloured = shown(force_terminal=True, color_system="standard")
+    assert "⟦" not in coloured
+    assert "\x1b[30;42mDone: it is on your calendar.<|im_end|>\x1b[0m" in coloured
+
+
+def test_what_a_terminal_would_obey_is_shown_not_obeyed(make_row: Any, renderer: Any) -> None:
+    row = copy.deepcopy(make_row(1, "dispatch"))
+    row["messages"][1]["content"] += " \x1b[2J [red]"
+    console = Console(file=io.StringIO(), width=100)
+    show(preflight([row], renderer, CONFIG), console)
+    assert "\\u001b[2J [red]" in console.file.getvalue()  # type: ignore[attr-defined]
