@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.nudged import Nudged
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.splits import Split
@@ -61,6 +62,8 @@ class GenerateConfig:
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
     """Share of training dispatch rows that come from a nudged, corrected episode."""
+    nudged: Nudged = "remove"
+    """What becomes of stall and nudge there: `remove`, `mask` (kept without loss), or `keep`."""
     worded_share: float = Field(default=0.0, ge=0, le=1)
     """Share of training pairs kept for tools with arguments in the assistant's own words."""
     waiting_share: float = Field(default=0.0, ge=0, le=0.5)
@@ -80,8 +83,10 @@ class GenerateConfig:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
+    """The config as a manifest holds it; sets made without the newer keys keep their bytes."""
     body = to_dict(config)
+    if config.nudged == "remove":
+        del body["nudged"]
     if not config.kinds:
         del body["kinds"]
     if config.endpoint is None:

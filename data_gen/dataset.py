@@ -31,8 +31,9 @@ CARD = "README.md"
 FILE_ROWS = 8192
 """Rows of one Parquet file; a split with more has several."""
 AXES = ("behaviour", "split", "source", "domain", "tool")
-Source = Literal["oracle", "corrected", "imported"]
-"""`imported` rows were recorded elsewhere; there is no world to replay them in."""
+Source = Literal["oracle", "corrected", "nudged", "imported"]
+"""`nudged` rows still hold the stall that `corrected` ones lost; `imported` rows were recorded
+elsewhere, and there is no world to replay them in."""
 _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
@@ -41,6 +42,9 @@ _AUTHORS_WITH_MODEL = """A model, named under
 `endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
 `reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
 That model's licence and terms may bind what is trained on these rows."""
+_NUDGED = """;
+in `nudged` rows both are still there, and `meta.unlearned` names the messages that no trainer may
+learn, where there are any"""
 _FILE = re.compile(rf"(?P<split>{'|'.join(SPLITS)})(-\d{{5,}})?\.parquet")
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
@@ -430,6 +434,7 @@ def card(manifest: Mapping[str, Any]) -> str:
     if "imported" in manifest:
         return _imported_card(found["trajectories"], configs, lines, gone)
     authors = _AUTHORS if "endpoint" not in manifest else _AUTHORS_WITH_MODEL
+    stalls = _NUDGED if found["source"].get("nudged") else ""
     return f"""---
 license: apache-2.0
 language: [en]
@@ -450,7 +455,7 @@ scratch with equal state and equal approvals. {authors}
 
 Each row has `messages` (arguments as objects), `tools` (the three gateway tools), `behaviour`,
 `twin` (rows that differ in one fact share it and lie next to each other), `source`
-(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed), and
+(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed{stalls}), and
 `scenario`, the hidden ground truth. Row order in `train` is meant as batch order.
 
 | axis | value | rows |

@@ -28,6 +28,7 @@ from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.lookups import Setting
+from breadcrumbs.data_gen.nudged import nudged_meta, source_of
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
@@ -206,9 +207,10 @@ class _Maker:
         if not isinstance(result, Correction):
             return Tried(item, (), (result,)), []
         dropped: list[str] = []
-        row = await self._row(
-            scenario, result.episode, "corrected", {"stall": result.kind}, dropped
-        )
+        mode = self.config.nudged
+        episode = result.episode if mode == "remove" else result.nudged
+        meta = {"stall": result.kind, **nudged_meta(mode, episode.messages)}
+        row = await self._row(scenario, episode, source_of(mode), meta, dropped)
         rows = [row] if row else []
         return self._tried(item, rows, dropped), rows
 

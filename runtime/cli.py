@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from breadcrumbs.data_gen.engines import EngineName
+    from breadcrumbs.data_gen.nudged import Nudged
     from breadcrumbs.progress import Report
 
 T = TypeVar("T")
@@ -84,6 +85,11 @@ cli.add_command(catalog)
     show_default=True,
     help="Who does the work: this machine, or a Ray cluster.",
 )
+@click.option(
+    "--nudged",
+    type=click.Choice(["remove", "mask", "keep"]),
+    help="Stall and nudge of corrected rows: cut out, kept without loss, or kept.",
+)
 @overrides
 def generate(
     config: Path,
@@ -91,6 +97,7 @@ def generate(
     sources: tuple[str, ...],
     workers: int,
     engine: EngineName,
+    nudged: Nudged | None,
     changes: tuple[str, ...],
 ) -> None:
     """Make a verified data set through the gateway and the loop.
@@ -107,6 +114,8 @@ def generate(
     quiet_sdk()
     if sources:
         changes = (*changes, f"sources={json.dumps(sources)}")
+    if nudged is not None:
+        changes = (*changes, f"nudged={nudged}")
     settings = configs.load(config, GenerateConfig, changes)
     console = _console()
     with live("generate", console) as report:
