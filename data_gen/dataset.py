@@ -273,7 +273,7 @@ def write_tables(
                 if number == 1:
                     (stage / f"{split}.parquet").replace(stage / f"{split}-00000.parquet")
                 name = f"{split}-{number:05d}.parquet" if number else f"{split}.parquet"
-                _write_parquet(stage / name, table)
+                write_parquet(stage / name, table)
         for name, text in (extra or {}).items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             (stage / name).write_text(text, encoding="utf-8")
@@ -352,7 +352,12 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> Any:
     return Dataset.from_dict(ordered, features=features()).data.table
 
 
-def _write_parquet(path: Path, table: Any) -> None:
+def write_parquet(path: Path, table: Any) -> None:
+    """Write a table with its features, to the disk.
+
+    Raises:
+        OSError: the place cannot be written.
+    """
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
