@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -64,6 +65,10 @@ class GenerateConfig:
     """Share of training dispatch rows that come from a nudged, corrected episode."""
     nudged: Nudged = "remove"
     """What becomes of stall and nudge there: `remove`, `mask` (kept without loss), or `keep`."""
+    include: tuple[str, ...] = ()
+    """Folders of rows that take the places of this set's own, by id: what `data stalls` made."""
+    include_sha256: tuple[str, ...] = ()
+    """The digests those folders must have, one each; filled in where none are given."""
     worded_share: float = Field(default=0.0, ge=0, le=1)
     """Share of training pairs kept for tools with arguments in the assistant's own words."""
     waiting_share: float = Field(default=0.0, ge=0, le=0.5)
@@ -87,6 +92,8 @@ def config_dict(config: GenerateConfig) -> dict[str, Any]:
     body = to_dict(config)
     if config.nudged == "remove":
         del body["nudged"]
+    if not config.include:
+        del body["include"], body["include_sha256"]
     if not config.kinds:
         del body["kinds"]
     if config.endpoint is None:
@@ -104,6 +111,12 @@ def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, To
     parts += [repr(catalog.tool(name)) for name in catalog.names()]
     parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def shards_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    """SHA-256 of what decides the shards: not what is made of a shortfall, or of rows taken in."""
+    same = dataclasses.replace(config, shortfall="error", include=(), include_sha256=())
+    return inputs_hash(same, catalog, hints)
 
 
 def amounts(config: GenerateConfig) -> dict[Split, Amount]:

@@ -42,6 +42,10 @@ _AUTHORS_WITH_MODEL = """A model, named under
 `endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
 `reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
 That model's licence and terms may bind what is trained on these rows."""
+_AUTHORS_WITH_STALLER = """A model wrote the
+calls and the stalls of rows with `staller` in `meta`, which names it; they were checked and run
+like all others, and no model judged a row. That model's licence and terms may bind what is trained
+on these rows."""
 _NUDGED = """;
 in `nudged` rows both are still there, and `meta.unlearned` names the messages that no trainer may
 learn, where there are any"""
@@ -439,6 +443,8 @@ def card(manifest: Mapping[str, Any]) -> str:
     if "imported" in manifest:
         return _imported_card(found["trajectories"], configs, lines, gone)
     authors = _AUTHORS if "endpoint" not in manifest else _AUTHORS_WITH_MODEL
+    if "stalls" in manifest or "included" in manifest:
+        authors = _AUTHORS_WITH_STALLER
     stalls = _NUDGED if found["source"].get("nudged") else ""
     return f"""---
 license: apache-2.0

@@ -7,12 +7,13 @@ has the stall in the loss too: such rows teach to stall, which a staller is made
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from breadcrumbs.messages import Message
 
 Nudged = Literal["remove", "mask", "keep"]
+_MARKS = ("nudged", "stalls", "unlearned")
 
 
 def source_of(mode: Nudged) -> Literal["corrected", "nudged"]:
@@ -35,6 +36,11 @@ def behind_stalls(messages: Sequence[Message], place: int) -> int:
     while place in stalls:
         place += 2
     return place
+
+
+def without_marks(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's `meta` without what `nudged_meta` says."""
+    return {key: value for key, value in meta.items() if key not in _MARKS}
 
 
 def nudged_meta(mode: Nudged, messages: Sequence[Message]) -> dict[str, Any]:

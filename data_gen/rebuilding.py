@@ -9,7 +9,8 @@ from typing import Any
 
 from breadcrumbs.config import parse
 from breadcrumbs.data_gen.config import GenerateConfig
-from breadcrumbs.data_gen.dataset import MANIFEST, gateway_settings
+from breadcrumbs.data_gen.dataset import MANIFEST, Row, gateway_settings
+from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice
@@ -17,6 +18,7 @@ from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.splits import Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.data_gen.workshop import practice_for
+from breadcrumbs.events import Done
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 
@@ -70,3 +72,15 @@ def config_of(folder: Path, manifest: Mapping[str, Any]) -> GenerateConfig:
     """
     gateway_settings(manifest)
     return parse(manifest["config"], GenerateConfig, f"{folder / MANIFEST}: config")
+
+
+def recorded(row: Row) -> Episode:
+    """The episode as the row tells it, to be compared with one that is run."""
+    return Episode(
+        messages=row.messages,
+        tools=row.tools,
+        events=(Done(row.meta["outcome"]),),
+        calls=tuple(call.name for message in row.messages for call in message.tool_calls),
+        state_hash=row.meta["state_hash"],
+        queue=tuple((tool, arguments, state) for tool, arguments, state in row.meta["queue"]),
+    )

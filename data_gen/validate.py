@@ -26,11 +26,10 @@ from breadcrumbs.data_gen.dataset import (
     split_files,
 )
 from breadcrumbs.data_gen.episodes import Episode
-from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild
+from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild, recorded
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.data_gen.verify import duplicate_key, effect_difference, replay
 from breadcrumbs.errors import BreadcrumbsError, DataError
-from breadcrumbs.events import Done
 from breadcrumbs.progress import Report
 
 _BROKEN = (BreadcrumbsError, AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -187,15 +186,3 @@ def _form_difference(row: Row, again: Episode) -> str | None:
     if [dict(tool) for tool in again.tools] != [dict(tool) for tool in row.tools]:
         return "replay: other tools were offered"
     return None
-
-
-def recorded(row: Row) -> Episode:
-    """The episode as the row tells it, to be compared with one that is run."""
-    return Episode(
-        messages=row.messages,
-        tools=row.tools,
-        events=(Done(row.meta["outcome"]),),
-        calls=tuple(call.name for message in row.messages for call in message.tool_calls),
-        state_hash=row.meta["state_hash"],
-        queue=tuple((tool, arguments, state) for tool, arguments, state in row.meta["queue"]),
-    )

@@ -7,7 +7,6 @@ job comes out the same in any process.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from breadcrumbs.data_gen.collecting import (
     ATTEMPTS,
     place_of,
 )
-from breadcrumbs.data_gen.config import GenerateConfig, inputs_hash
+from breadcrumbs.data_gen.config import GenerateConfig, shards_hash
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import (
     Row,
@@ -64,7 +63,7 @@ def open_workshop(
         DataError: the files are not what they were.
     """
     catalog, known = load_catalog(catalogs or None), load_hints(hints or None)
-    if inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, known) != digest:
+    if shards_hash(config, catalog, known) != digest:
         raise DataError(
             "a worker reads other catalogs or hints than this process did; leave them alone while"
             " data is made and run the same command again"

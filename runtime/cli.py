@@ -23,6 +23,7 @@ from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.gateway_cli import encoder_option, gateway
 from breadcrumbs.radar_cli import radar
+from breadcrumbs.stalls_cli import stalls
 from breadcrumbs.visible import visible
 
 if TYPE_CHECKING:
@@ -299,6 +300,7 @@ cli.add_command(approvals)
 cli.add_command(gateway)
 
 
+data.add_command(stalls)
 cli.add_command(data)
 cli.add_command(audit)
 cli.add_command(radar)

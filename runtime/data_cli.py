@@ -353,6 +353,11 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():
         yield f"  missing, {part}: {number}"
+    if "included" in manifest:
+        found = manifest["included"]
+        yield f"  taken in: {found['taken']} of {found['rows']} rows of a model's stalls"
+        for reason, number in found["dropped"].items():
+            yield f"  not taken in, {reason}: {number}"
     if "endpoint" in manifest:
         yield from _endpoint_lines(manifest["endpoint"])
     if "derived" in manifest:

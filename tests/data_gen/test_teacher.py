@@ -26,7 +26,7 @@ from breadcrumbs.data_gen.config import Amount, GenerateConfig, config_dict
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest
 from breadcrumbs.data_gen.episodes import OraclePolicy
 from breadcrumbs.data_gen.generate import generate
-from breadcrumbs.data_gen.teacher import text_fault
+from breadcrumbs.data_gen.mending import text_fault
 from breadcrumbs.data_gen.validate import validate
 from breadcrumbs.data_gen.verify import effect_difference, replay
 from breadcrumbs.endpoint_config import KEY_VARIABLE, EndpointConfig, Prices, check_endpoint
