@@ -147,4 +147,6 @@ def sources_before_nudge(
         messages[:first],
         composed=scenario.composed,
         hints=hint.arguments,
+        derived=scenario.script.said,
+        now=scenario.now,
     )

@@ -58,30 +58,31 @@ class EpisodeLog:
         self.episodes[scenario_id] = episode
 
     def _read(self, text: bytes, identity: Mapping[str, Any]) -> None:
-        whole = 0
-        for number, line in enumerate(text.splitlines(keepends=True)):
-            try:
-                body = json.loads(line) if line.endswith(b"\n") else None
-                if number == 0:
-                    self._check(body["identity"], identity)
-                else:
-                    self.episodes[body["id"]] = _episode(body)
-            except DataError:
-                raise
-            except (AttributeError, KeyError, TypeError, ValueError):
-                break
-            whole += len(line)
-        if whole < len(text):
-            os.truncate(self.path, whole)
-        if not whole:
+        lines = text.splitlines(keepends=True)
+        if not lines:
             self._append({"identity": dict(identity)})
+            return
+        self._check(lines[0], identity)
+        whole = len(lines[0])
+        for line in lines[1:]:
+            try:
+                body = json.loads(line) if line.endswith(b"\n") else {}
+                self.episodes[body["id"]] = _episode(body)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                os.truncate(self.path, whole)
+                return
+            whole += len(line)
 
-    def _check(self, known: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    def _check(self, line: bytes, identity: Mapping[str, Any]) -> None:
+        how = "choose another --out or delete the file"
+        try:
+            known = dict(json.loads(line)["identity"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{self.path}: holds no episodes; {how}") from error
         changed = sorted(k for k in {*known, *identity} if known.get(k) != identity.get(k))
         if changed:
             raise DataError(
-                f"{self.path}: holds episodes of another {', '.join(changed)}; choose another"
-                " --out or delete the file"
+                f"{self.path}: holds episodes of another {', '.join(changed)}; {how}"
             )
 
     def _append(self, body: Mapping[str, Any]) -> None:

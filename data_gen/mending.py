@@ -104,6 +104,8 @@ class Mender:
         if called is None:
             return f"{who}: it did not dispatch after the nudge"
         reached["dispatched"] += 1
+        if scenario.behaviour != "dispatch":
+            return f"{who}: it dispatched where that was not right"
         said = said_before(nudged.messages, stalls[0])
         fault = value_fault(scenario, spec, hint, nudged.messages, called)
         fault = fault or text_fault(scenario, nudged.messages)
@@ -112,7 +114,7 @@ class Mender:
         if fault is not None:
             return f"{who}: {fault}"
         reached["grounded"] += 1
-        kept = frozenset() if self.mode == "remove" else {stall.text for stall in stalls}
+        kept = {stall.text for stall in stalls} if self.mode != "remove" else set()
         clean = restitched(scenario, spec, nudged.messages, called, kept)
         catalog, settings = self.verifier.catalog, self.verifier.settings
         again = await replayed(scenario, nudged, clean, catalog, settings)
@@ -190,7 +192,7 @@ def stall_fault(messages: Sequence[Message]) -> str | None:
     """Why a stall must not stay in the conversation."""
     for place in stalled_turns(messages):
         said = split_thinking(messages[place].content)[1]
-        if _marked(said.replace("\n", " ").replace("\t", " ")):
+        if _marked(said):
             return "its stall holds marks or hidden characters"
         if len(said) > MAX_STALL_CHARS:
             return "its stall is too long"

@@ -93,8 +93,8 @@ def harvest(
 ) -> dict[str, Any]:
     """Try a set's training calls with a staller; rows appear in `out`/rows, where there are any.
 
-    At most `limit` are tried, at even distances. Episodes are kept in `out` as they end, and the
-    same call goes on behind them. Returns the yield.
+    At most `limit` are tried. Episodes are kept in `out` as they end, and the same call goes on
+    behind them. Returns the yield.
 
     Raises:
         DataError: no generated data set in `folder`, no call in it to try, or `out` holds
@@ -105,7 +105,7 @@ def harvest(
     rebuilt = rebuild(config_of(folder, manifest))
     rows = candidates(load_rows(folder, "train"), limit)
     if not rows:
-        raise DataError(f"{folder}: no plain training call to try; generate some pairs")
+        raise DataError(f"{folder}: no training call to try; generate some pairs")
     identity = {"data": manifest["inputs_hash"], **staller.identity}
     digest = _digest([__version__, identity, [row.id for row in rows]])
     place = out / ROWS
@@ -125,11 +125,13 @@ def harvest(
 
 
 def candidates(rows: Sequence[Row], limit: int | None) -> list[Row]:
-    """The plain calls among rows, or so many of them at even distances."""
-    found = [row for row in rows if row.behaviour == "dispatch" and not row.scenario.kind]
-    if limit is None or limit >= len(found):
-        return found
-    return [found[number * len(found) // limit] for number in range(limit)]
+    """The rows that are one search, one schema and one call; plain ones first, `limit` at most."""
+    found = [row for row in rows if row.behaviour == "dispatch" and _one_call(row.scenario)]
+    return sorted(found, key=lambda row: bool(row.scenario.kind))[:limit]
+
+
+def _one_call(scenario: Scenario) -> bool:
+    return not (scenario.steps or scenario.slip or scenario.replies)
 
 
 def _known(place: Path) -> dict[str, Any] | None:
@@ -173,8 +175,8 @@ async def _mended(
     rows: Sequence[Row], rebuilt: Rebuilt, name: str, log: EpisodeLog
 ) -> tuple[list[Row], Yield]:
     """Rows of the recorded episodes, in the order of those they can stand for."""
-    found, made = Yield(), []
-    mended: Counter[str] = Counter()
+    found, mended = Yield(), Counter[str]()
+    made: list[Row] = []
     for row in rows:
         episode = log.episodes[row.id]
         _count(found, row.scenario, episode)

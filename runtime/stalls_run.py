@@ -41,7 +41,7 @@ class StallsConfig:
     """A config in configs/train; its data, model and folder are those of the run."""
     model: str = "smollm2-135m"
     episodes: int | None = Field(default=None, gt=0)
-    """So many calls at most, at even distances; all where it is not given."""
+    """So many calls at most, plain ones first; all where it is not given."""
     width: int = Field(default=16, gt=0)
     """Episodes under way at a time: their turns are written in batches."""
     max_new_tokens: int = Field(default=256, gt=0)

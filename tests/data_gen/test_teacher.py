@@ -188,6 +188,23 @@ def config_for(url: str, **changes: Any) -> GenerateConfig:
     return dataclasses.replace(BASE, endpoint=EndpointConfig(**{**settings, **changes}))
 
 
+def test_the_endpoints_stall_can_stay_without_loss(
+    rows: list[Row], serving: Any, tmp_path: Path
+) -> None:
+    model = StallingModel(rows, recites)
+    with serving(model.app) as url:
+        config = dataclasses.replace(config_for(url), nudged="mask")
+        generate(config, tmp_path / "set", _silent)
+    made = [row for row in load_rows(tmp_path / "set") if row.source == "nudged"]
+    assert len(made) == 8
+    for row in made:
+        (place,) = row.meta["unlearned"]
+        assert row.messages[place].content == row.meta["said"]
+        assert row.messages[place].content.startswith("Please provide the following details")
+        assert "Sure!" not in "\n".join(message.content for message in row.messages)
+    assert validate(tmp_path / "set", _silent).faults == ()
+
+
 def test_a_stall_becomes_a_row_with_the_oracles_effect(
     rows: list[Row], serving: Any, tmp_path: Path
 ) -> None:
