@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.nudged import Nudged
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.splits import Split
@@ -61,6 +63,12 @@ class GenerateConfig:
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
     """Share of training dispatch rows that come from a nudged, corrected episode."""
+    nudged: Nudged = "remove"
+    """What becomes of stall and nudge there: `remove`, `mask` (kept without loss), or `keep`."""
+    include: tuple[str, ...] = ()
+    """Folders of rows that take the places of this set's own, by id: what `data stalls` made."""
+    include_sha256: tuple[str, ...] = ()
+    """The digests those folders must have, one each; filled in where none are given."""
     worded_share: float = Field(default=0.0, ge=0, le=1)
     """Share of training pairs kept for tools with arguments in the assistant's own words."""
     waiting_share: float = Field(default=0.0, ge=0, le=0.5)
@@ -82,8 +90,12 @@ class GenerateConfig:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
+    """The config as a manifest holds it; sets made without the newer keys keep their bytes."""
     body = to_dict(config)
+    if config.nudged == "remove":
+        del body["nudged"]
+    if not config.include:
+        del body["include"], body["include_sha256"]
     for name in ("kinds", "eval_kinds"):
         if not body[name]:
             del body[name]
@@ -102,6 +114,12 @@ def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, To
     parts += [repr(catalog.tool(name)) for name in catalog.names()]
     parts.append(repr(sorted((d, sorted(c.items())) for d, c in catalog.collections.items())))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def shards_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    """SHA-256 of what decides the shards: not what is made of a shortfall, or of rows taken in."""
+    same = dataclasses.replace(config, shortfall="error", include=(), include_sha256=())
+    return inputs_hash(same, catalog, hints)
 
 
 def amounts(config: GenerateConfig) -> dict[Split, Amount]:

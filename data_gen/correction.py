@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -93,15 +93,17 @@ def _subject(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> Subject:
     return Subject(spec.name, spec.input_schema, scenario.gold_arguments, asks)
 
 
-def cut_stalls(messages: Sequence[Message]) -> list[Message]:
+def cut_stalls(messages: Sequence[Message], kept: Collection[str] = frozenset()) -> list[Message]:
     """Leave out every synthetic user turn together with the assistant text it answers.
+
+    Turns of the texts `kept` stay, and what they answer.
 
     Raises:
         DataError: a synthetic turn does not follow an assistant text without calls.
     """
     left: list[Message] = []
     for position, message in enumerate(messages):
-        if not (message.synthetic and message.role == "user"):
+        if not (message.synthetic and message.role == "user") or message.content in kept:
             left.append(message)
             continue
         if not left or left[-1].role != "assistant" or left[-1].tool_calls:
@@ -145,4 +147,6 @@ def sources_before_nudge(
         messages[:first],
         composed=scenario.composed,
         hints=hint.arguments,
+        derived=scenario.script.said,
+        now=scenario.now,
     )

@@ -31,8 +31,9 @@ CARD = "README.md"
 FILE_ROWS = 8192
 """Rows of one Parquet file; a split with more has several."""
 AXES = ("behaviour", "split", "source", "domain", "tool")
-Source = Literal["oracle", "corrected", "imported"]
-"""`imported` rows were recorded elsewhere; there is no world to replay them in."""
+Source = Literal["oracle", "corrected", "nudged", "imported"]
+"""`nudged` rows still hold the stall that `corrected` ones lost; `imported` rows were recorded
+elsewhere, and there is no world to replay them in."""
 _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
@@ -41,6 +42,13 @@ _AUTHORS_WITH_MODEL = """A model, named under
 `endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
 `reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
 That model's licence and terms may bind what is trained on these rows."""
+_AUTHORS_WITH_STALLER = """A model wrote the
+calls and the stalls of rows with `staller` in `meta`, which names it; they were checked and run
+like all others, and no model judged a row. That model's licence and terms may bind what is trained
+on these rows."""
+_NUDGED = """;
+in `nudged` rows both are still there, and `meta.unlearned` names the messages that no trainer may
+learn, where there are any"""
 _FILE = re.compile(rf"(?P<split>{'|'.join(SPLITS)})(-\d{{5,}})?\.parquet")
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
@@ -269,7 +277,7 @@ def write_tables(
                 if number == 1:
                     (stage / f"{split}.parquet").replace(stage / f"{split}-00000.parquet")
                 name = f"{split}-{number:05d}.parquet" if number else f"{split}.parquet"
-                _write_parquet(stage / name, table)
+                write_parquet(stage / name, table)
         for name, text in (extra or {}).items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             (stage / name).write_text(text, encoding="utf-8")
@@ -348,7 +356,12 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> Any:
     return Dataset.from_dict(ordered, features=features()).data.table
 
 
-def _write_parquet(path: Path, table: Any) -> None:
+def write_parquet(path: Path, table: Any) -> None:
+    """Write a table with its features, to the disk.
+
+    Raises:
+        OSError: the place cannot be written.
+    """
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
@@ -430,6 +443,9 @@ def card(manifest: Mapping[str, Any]) -> str:
     if "imported" in manifest:
         return _imported_card(found["trajectories"], configs, lines, gone)
     authors = _AUTHORS if "endpoint" not in manifest else _AUTHORS_WITH_MODEL
+    if "stalls" in manifest or "included" in manifest:
+        authors = _AUTHORS_WITH_STALLER
+    stalls = _NUDGED if found["source"].get("nudged") else ""
     return f"""---
 license: apache-2.0
 language: [en]
@@ -450,7 +466,7 @@ scratch with equal state and equal approvals. {authors}
 
 Each row has `messages` (arguments as objects), `tools` (the three gateway tools), `behaviour`,
 `twin` (rows that differ in one fact share it and lie next to each other), `source`
-(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed), and
+(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed{stalls}), and
 `scenario`, the hidden ground truth. Row order in `train` is meant as batch order.
 
 | axis | value | rows |

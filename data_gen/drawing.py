@@ -14,7 +14,8 @@ from rich.text import Text
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.nudged import stalled_turns
+from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.prompts import COUPLED, DECOUPLED
 from breadcrumbs.segments import Segment, content_parts
@@ -40,9 +41,10 @@ STYLES: Mapping[str, str] = {
 def draw(row: Row) -> Iterator[Text]:
     """The row line by line: what it is, its messages, and what it left behind."""
     yield from _heading(row)
-    decision = len(decision_messages(row.messages, row.scenario.tool))
+    notes = dict.fromkeys(stalled_turns(row.messages), "STALL")
+    notes[decided_at(row.messages, row.scenario.tool)] = "DECISION POINT"
     for position, message in enumerate(row.messages):
-        yield _rule(message, decides=position == decision)
+        yield _rule(message, notes.get(position, ""))
         for label, text in _parts(message):
             yield from _labelled(label, text)
     yield _line("─" * RULE_CHARS, "dim")
@@ -63,16 +65,16 @@ def _heading(row: Row) -> Iterator[Text]:
         yield _line(f"{name}: missing; the user would say {withheld}", "yellow")
 
 
-def _rule(message: Message, *, decides: bool) -> Text:
+def _rule(message: Message, note: str) -> Text:
     words: list[str] = [message.role]
     if message.synthetic:
         words.append("synthetic")
     if message.tool_call_id is not None:
         words.append(f"answers {message.tool_call_id}")
-    if decides:
-        words.append("DECISION POINT")
+    if note:
+        words.append(note)
     title = f"── {' · '.join(words)} "
-    return _line(title.ljust(RULE_CHARS, "─"), "bold reverse" if decides else "dim")
+    return _line(title.ljust(RULE_CHARS, "─"), "bold reverse" if note else "dim")
 
 
 def _parts(message: Message) -> Iterator[tuple[str, str]]:

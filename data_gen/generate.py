@@ -41,6 +41,7 @@ from breadcrumbs.data_gen.config import (
     inputs_hash,
     kinds_of,
     planned_rows,
+    shards_hash,
 )
 from breadcrumbs.data_gen.dataset import (
     already_complete,
@@ -53,6 +54,7 @@ from breadcrumbs.data_gen.derive import derive
 from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.engines import Engine, EngineName, open_engine
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.including import read_included
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.shards import Store, discard, open_store
 from breadcrumbs.data_gen.splits import Split, choose_held_out, make_splits
@@ -86,7 +88,8 @@ def generate(
         DataError: `out` holds something else, cannot be written, or too few rows can be made.
         ModelError: the endpoint gives no usable answer; the same call goes on from there.
     """
-    inputs = _inputs(config, out)
+    included = read_included(config)
+    inputs = _inputs(included.config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
     digest = inputs_hash(config, catalog, hints)
     work = out.with_name(f".{out.name}.shards")
@@ -103,8 +106,7 @@ def generate(
         check_endpoint(config.endpoint)  # before the work
     elif config.reworded_share:
         raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
-    # With another `shortfall` the same shards are made.
-    shards = inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, hints)
+    shards = shards_hash(config, catalog, hints)
     with open_store(work, shards) as store:
         opener = functools.partial(open_workshop, *_worker_inputs(inputs, work), shards)
         shop = Workshop(config, splits, hints)
@@ -120,9 +122,11 @@ def generate(
             **({"eval_kinds": made.kinds["held_out_tools"]} if config.eval_kinds else {}),
             **({"missing_rows": dict(made.missing)} if made.missing else {}),
             **({"derived": inputs.derived} if inputs.derived else {}),
+            **({"included": included.report} if config.include else {}),
         }
         if config.endpoint is not None:
             return _ask_endpoint(made, shop, manifest, inputs, out, progress)
+        made.tables["train"] = included.placed(made.tables["train"], shop)
         return write_tables(out, made.tables, _sorted(manifest), inputs.files)
 
 
@@ -247,7 +251,7 @@ def _ask_endpoint(
     answers = out.with_name(f"{out.name}.answers")
     shares = Shares(config.corrected_share, config.reworded_share)
     taught = asyncio.run(
-        teach(config.endpoint, rows, shares, verifier, shop.hints, answers, progress)
+        teach(config.endpoint, rows, shares, verifier, shop.hints, config.nudged, answers, progress)
     )
     dropped = made.dropped + taught.dropped
     full = {**manifest, "dropped": dict(sorted(dropped.items())), "endpoint": taught.report}

@@ -20,7 +20,7 @@ from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
 from breadcrumbs.data_gen.stats import disclosed
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.verify import decided_at, decision_messages
 from breadcrumbs.files import write_json_lines
 from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import message_out
@@ -65,7 +65,9 @@ def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
     prompt = tuple(decision_messages(row.messages, row.scenario.tool))
     if len(prompt) == len(row.messages):
         return "no decision turn"
-    chosen = row.messages[len(prompt)]
+    chosen = row.messages[decided_at(row.messages, row.scenario.tool)]
+    if row.source == "nudged":
+        return Pair(row, prompt, chosen, row.messages[len(prompt)], str(row.meta["stall"]))
     if row.behaviour == "dispatch":
         return _over_stall(row, prompt, chosen)
     if row.behaviour == "clarify":
@@ -87,8 +89,11 @@ def _over_stall(row: Row, prompt: tuple[Message, ...], chosen: Message) -> Pair 
         return "dispatch: no schema was disclosed"
     subject = Subject(row.scenario.tool, schema, row.scenario.gold_arguments)
     rng = random.Random(f"{row.scenario.seed}/rejected")
-    for _ in range(_TRIES):
-        text = stall_text(rng.choice(get_args(StallKind)), subject, rng)
+    for attempt in range(_TRIES):
+        kind = rng.choice(get_args(StallKind))
+        if attempt < _TRIES // 2:
+            kind = row.meta.get("stall", kind)  # of the kind that was cut out of this row
+        text = stall_text(kind, subject, rng)
         stall = Radar().classify(text, situation)
         if stall is not None:
             # The same thought, so that the two sides part where acting or asking is chosen.
@@ -107,8 +112,7 @@ def _over_invention(
     """The twin's call, which here passes a value that nobody gave."""
     if twin is None:
         return "clarify: its twin is not among the rows"
-    before = decision_messages(twin.messages, twin.scenario.tool)
-    call = twin.messages[len(before)]
+    call = twin.messages[decided_at(twin.messages, twin.scenario.tool)]
     schema = _schema(prompt, row.scenario.tool)
     passed = call.tool_calls[0].arguments.get("arguments", {}) if call.tool_calls else {}
     missing = [name for name in row.scenario.missing if name in passed]
@@ -127,7 +131,7 @@ def _over_haste(
     """The twin's call, which here goes against what somebody said."""
     if twin is None:
         return "hold: its twin is not among the rows"
-    call = twin.messages[len(decision_messages(twin.messages, twin.scenario.tool))]
+    call = twin.messages[decided_at(twin.messages, twin.scenario.tool)]
     return Pair(row, prompt, chosen, call, HASTY)
 
 

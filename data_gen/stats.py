@@ -14,7 +14,7 @@ from typing import Any, Literal
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import spoken, words
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, json_object
 
 Decision = Literal["act", "ask", "decline"]
@@ -57,7 +57,7 @@ def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 def decision_of(row: Row) -> Decision:
     """What the row does at its decision point: its turn is read, not its label."""
-    position = len(decision_messages(row.messages, row.scenario.tool))
+    position = decided_at(row.messages, row.scenario.tool)
     if position < len(row.messages) and row.messages[position].tool_calls:
         return "act"
     return "decline" if row.behaviour == "decline" else "ask"

@@ -17,11 +17,13 @@ from breadcrumbs.data_gen.episodes import Episode, as_shown, run_episode
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import kind_fault
+from breadcrumbs.data_gen.nudged import behind_stalls, stalled_turns
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, YES
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.loop import LoopSettings
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.policies import ScriptedPolicy
 from breadcrumbs.turns import Turn
@@ -102,9 +104,15 @@ def effect_difference(left: Episode, right: Episode) -> str | None:
 async def replay(
     scenario: Scenario, messages: Sequence[Message], catalog: Catalog, settings: GatewaySettings
 ) -> Episode:
-    """Take the recorded assistant turns again, on a fresh gateway."""
+    """Take the recorded assistant turns again, on a fresh gateway; stalls are nudged again."""
     turns = [Turn(m.content, m.tool_calls) for m in messages if m.role == "assistant"]
-    return await run_episode(scenario, catalog, settings, ScriptedPolicy(turns))
+    return await run_episode(
+        scenario,
+        catalog,
+        settings,
+        ScriptedPolicy(turns),
+        loop_settings=LoopSettings(nudge=bool(stalled_turns(messages))),
+    )
 
 
 def format_fault(messages: Sequence[Message]) -> str | None:
@@ -231,7 +239,7 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
     if scenario.behaviour == "decline":
         return None
-    place = len(decision_messages(messages, scenario.tool))
+    place = decided_at(messages, scenario.tool)
     turn = messages[place + (2 if scenario.slip else 0)]  # behind a slip and its answer
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
@@ -273,6 +281,11 @@ def decision_messages(messages: Sequence[Message], tool: str) -> list[Message]:
             break
         before.append(message)
     return before
+
+
+def decided_at(messages: Sequence[Message], tool: str) -> int:
+    """The place of the turn that decides about `tool`: behind stalls that were nudged."""
+    return behind_stalls(messages, len(decision_messages(messages, tool)))
 
 
 def duplicate_key(scenario: Scenario) -> str:

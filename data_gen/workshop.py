@@ -7,7 +7,6 @@ job comes out the same in any process.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from breadcrumbs.data_gen.collecting import (
     ATTEMPTS,
     place_of,
 )
-from breadcrumbs.data_gen.config import GenerateConfig, inputs_hash, kinds_of
+from breadcrumbs.data_gen.config import GenerateConfig, kinds_of, shards_hash
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import (
     Row,
@@ -28,6 +27,7 @@ from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.lookups import Setting
+from breadcrumbs.data_gen.nudged import nudged_meta, source_of
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
@@ -63,7 +63,7 @@ def open_workshop(
         DataError: the files are not what they were.
     """
     catalog, known = load_catalog(catalogs or None), load_hints(hints or None)
-    if inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, known) != digest:
+    if shards_hash(config, catalog, known) != digest:
         raise DataError(
             "a worker reads other catalogs or hints than this process did; leave them alone while"
             " data is made and run the same command again"
@@ -206,9 +206,10 @@ class _Maker:
         if not isinstance(result, Correction):
             return Tried(item, (), (result,)), []
         dropped: list[str] = []
-        row = await self._row(
-            scenario, result.episode, "corrected", {"stall": result.kind}, dropped
-        )
+        mode = self.config.nudged
+        episode = result.episode if mode == "remove" else result.nudged
+        meta = {"stall": result.kind, **nudged_meta(mode, episode.messages)}
+        row = await self._row(scenario, episode, source_of(mode), meta, dropped)
         rows = [row] if row else []
         return self._tried(item, rows, dropped), rows
 

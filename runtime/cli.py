@@ -25,12 +25,14 @@ from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.eval_cli import compare, episodes
 from breadcrumbs.gateway_cli import encoder_option, gateway
 from breadcrumbs.radar_cli import radar
+from breadcrumbs.stalls_cli import stalls
 from breadcrumbs.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from breadcrumbs.data_gen.engines import EngineName
+    from breadcrumbs.data_gen.nudged import Nudged
     from breadcrumbs.progress import Report
 
 T = TypeVar("T")
@@ -86,6 +88,11 @@ cli.add_command(catalog)
     show_default=True,
     help="Who does the work: this machine, or a Ray cluster.",
 )
+@click.option(
+    "--nudged",
+    type=click.Choice(["remove", "mask", "keep"]),
+    help="Stall and nudge of corrected rows: cut out, kept without loss, or kept.",
+)
 @overrides
 def generate(
     config: Path,
@@ -93,6 +100,7 @@ def generate(
     sources: tuple[str, ...],
     workers: int,
     engine: EngineName,
+    nudged: Nudged | None,
     changes: tuple[str, ...],
 ) -> None:
     """Make a verified data set through the gateway and the loop.
@@ -109,6 +117,8 @@ def generate(
     quiet_sdk()
     if sources:
         changes = (*changes, f"sources={json.dumps(sources)}")
+    if nudged is not None:
+        changes = (*changes, f"nudged={nudged}")
     settings = configs.load(config, GenerateConfig, changes)
     console = _console()
     with live("generate", console) as report:
@@ -304,6 +314,7 @@ cli.add_command(approvals)
 cli.add_command(gateway)
 
 
+data.add_command(stalls)
 cli.add_command(data)
 cli.add_command(audit)
 cli.add_command(radar)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from breadcrumbs.data_gen.nudged import stalled_turns
 from breadcrumbs.messages import Message, compact_json, messages_from_dicts
 from breadcrumbs.train.batches import IGNORED, Example, unlearned
 from breadcrumbs.train.nulls import injected_nulls
@@ -64,6 +65,7 @@ def row_faults(
     pieces = decoded(renderer, example.ids, spans)
     if "".join(pieces) != text:
         reasons.append(Reason(Check.SERVED, "trained text differs from served text"))
+    reasons += _stall_faults(row, messages)
     slips = unlearned(row)
     turns = [i for i, m in enumerate(messages) if m.role == "assistant" and i not in slips]
     if len(spans) != len(turns):
@@ -99,6 +101,19 @@ def row_faults(
             )
         )
     return reasons
+
+
+def _stall_faults(row: Mapping[str, Any], messages: Sequence[Message]) -> list[Reason]:
+    """A stall is learned only where the row says so, and what it says to leave out is left out."""
+    stalls = stalled_turns(messages)
+    says = (row.get("meta") or {}).get("nudged")
+    if stalls and says not in ("mask", "keep"):
+        fault = f"message {stalls[0]}: a nudged stall, and the row does not say what it is for"
+        return [Reason(Check.MASK, fault)]
+    if says == "mask" and (learned := set(stalls) - unlearned(row)):
+        fault = f"message {min(learned)}: a stall that is to be masked is in the loss"
+        return [Reason(Check.MASK, fault)]
+    return []
 
 
 def served_text(

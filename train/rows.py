@@ -8,7 +8,7 @@ from typing import Any
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import messages_from_dicts
-from breadcrumbs.train.batches import decision_message, unlearned
+from breadcrumbs.train.batches import decision_message, mended
 from breadcrumbs.train.config import RunConfig, TrainConfig
 
 
@@ -50,7 +50,7 @@ def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
         messages_from_dicts(row["messages"]),
         str(row["behaviour"]),
         str(row["tool"]),
-        unlearned(row),
+        mended(row),
     )
     return {**row, "messages": row["messages"][: decided + 1]}
 
