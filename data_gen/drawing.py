@@ -14,6 +14,7 @@ from rich.text import Text
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.dataset import Row
+from breadcrumbs.data_gen.shape import Shape, axes_of
 from breadcrumbs.data_gen.verify import decision_messages
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.prompts import COUPLED, DECOUPLED
@@ -41,7 +42,7 @@ def draw(row: Row) -> Iterator[Text]:
     """The row line by line: what it is, its messages, and what it left behind."""
     yield from _heading(row)
     decision = len(decision_messages(row.messages, row.scenario.tool))
-    for position, message in enumerate(row.messages):
+    for position, message in enumerate(row.shown_messages):
         yield _rule(message, decides=position == decision)
         for label, text in _parts(message):
             yield from _labelled(label, text)
@@ -56,6 +57,8 @@ def _heading(row: Row) -> Iterator[Text]:
     yield _line(row.id, "bold")
     facts = (row.behaviour, row.source, row.split, scenario.domain, scenario.tool, row.twin)
     yield _line(" · ".join((*facts, *filter(None, (scenario.kind,)))), "dim")
+    for axis, value in () if scenario.shape == Shape() else axes_of(scenario.shape).items():
+        yield _line(f"{axis}: {value}", "dim")
     for name, source in scenario.sources.items():
         yield _line(f"{name}: {source}", "dim")
     for name in scenario.missing:

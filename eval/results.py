@@ -49,7 +49,12 @@ def read_results(folder: Path) -> Results:
 
 def table(results: Mapping[str, Any]) -> str:
     """The results as plain text: one line per system and cell, stall beside recklessness."""
-    head = f"{'system':<16}{'breadcrumb':<11}{'split':<16}" + "".join(
+    places = [
+        place for tiers in results["eval"].values() for tier in tiers.values() for place in tier
+    ]
+    wide = max((len(place) + 2 for place in places), default=0)
+    wide = max(wide, 16)
+    head = f"{'system':<16}{'breadcrumb':<11}{'split':<{wide}}" + "".join(
         f"{name:>17}"
         for name in ("DAD", "OAR", "UAR", "Ask-F1", "args exact", "end state", "search")
     )
@@ -59,7 +64,7 @@ def table(results: Mapping[str, Any]) -> str:
             for split, metrics in splits.items():
                 cells = "".join(f"{show(metrics[name]):>17}" for name in METRICS)
                 lines.append(
-                    f"{system:<16}{tier.removeprefix('breadcrumb_'):<11}{split:<16}{cells}"
+                    f"{system:<16}{tier.removeprefix('breadcrumb_'):<11}{split:<{wide}}{cells}"
                 )
     lines.append("value [95 % interval]; DAD, exact: higher is better; OAR, UAR: lower is better")
     return "\n".join(lines)

@@ -169,11 +169,14 @@ class Naming:
 
     def show_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The definitions of the meta-tools, in OpenAI's format, as a model sees them."""
-        return [_renamed_tool(tool, self._out) for tool in tools]
+        return self._renamed(tools, self._out)
 
     def hear_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Shown definitions in the gateway's words."""
-        return [_renamed_tool(tool, self._back) for tool in tools]
+        return self._renamed(tools, self._back)
+
+    def _renamed(self, tools: Iterable[Mapping[str, Any]], way: _Way) -> list[dict[str, Any]]:
+        return [dict(tool) if self.is_own else _renamed_tool(tool, way) for tool in tools]
 
     def show_text(self, text: str) -> str:
         """A text of ours, such as a system prompt."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.gateway.namings import OWN, Naming, naming_of
 from breadcrumbs.messages import Message, json_object, messages_from_dicts
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ class Example:
 def unlearned(row: Mapping[str, Any]) -> frozenset[int]:
     """Indices of the assistant turns that are wrong and stand there only to be mended."""
     return frozenset((row.get("meta") or {}).get("unlearned", ()))
+
+
+def words_of(row: Mapping[str, Any]) -> Naming:
+    """The naming under which a record shows the meta-tools."""
+    shape = (row.get("scenario") or {}).get("shape") or {}
+    return naming_of(shape.get("naming", OWN.name))
+
+
+def own_messages(row: Mapping[str, Any]) -> list[Message]:
+    """A record's messages in the gateway's own words.
+
+    Raises:
+        DataError: malformed messages.
+    """
+    return words_of(row).hear(messages_from_dicts(row["messages"]))
 
 
 def decision_message(
@@ -101,7 +117,7 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
     if behaviour not in BEHAVIOURS:
         raise DataError(f"behaviour {behaviour!r} is not one of {', '.join(BEHAVIOURS)}")
     slips = unlearned(row)
-    decided = decision_message(messages, behaviour, str(row["tool"]), slips)
+    decided = decision_message(own_messages(row), behaviour, str(row["tool"]), slips)
     rendered = renderer.training_row(messages, list(row["tools"]))
     labels = list(rendered.labels)
     for turn in rendered.turns:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.messages import Message, messages_from_dicts
 from breadcrumbs.models import SMALL, base_identity
-from breadcrumbs.train.batches import decision_message, unlearned
+from breadcrumbs.train.batches import decision_message, own_messages, unlearned
 from breadcrumbs.train.config import DpoConfig, RunConfig, TrainConfig
 from breadcrumbs.train.run import SERVING, versions
 
@@ -90,7 +90,7 @@ def most_hits(rows: Sequence[Mapping[str, Any]]) -> int:
     payloads = (
         json.loads(message.content)
         for row in rows
-        for message in messages_from_dicts(row["messages"])
+        for message in own_messages(row)
         if message.role == "tool"
     )
     return max((len(payload.get("matches", ())) for payload in payloads), default=0)
@@ -105,7 +105,8 @@ def golden(renderer: Renderer, rows: Sequence[Mapping[str, Any]]) -> list[dict[s
     for row in list(chosen.values())[:GOLDEN]:
         messages = messages_from_dicts(row["messages"])
         behaviour, tool = str(row["behaviour"]), str(row["tool"])
-        prompt = messages[: decision_message(messages, behaviour, tool, unlearned(row))]
+        decided = decision_message(own_messages(row), behaviour, tool, unlearned(row))
+        prompt = messages[:decided]
         conversations.append(_golden(renderer, prompt, list(row["tools"])))
     return conversations
 
