@@ -18,6 +18,7 @@ from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.nudged import Nudged
 from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.data_gen.shaping import Shapes
 from breadcrumbs.data_gen.splits import Split
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.gateway.catalog import Catalog
@@ -83,6 +84,8 @@ class GenerateConfig:
     """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
     """Search hits the gateway shows."""
+    shapes: Shapes = field(default_factory=Shapes)
+    """How what a scenario is about is shown: names of the meta-tools and so on."""
     endpoint: EndpointConfig | None = None
     """A model that takes the scripted staller's place: `corrected_share` is asked of it."""
     reworded_share: float = Field(default=0.0, ge=0, le=1)
@@ -90,8 +93,10 @@ class GenerateConfig:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without the newer keys keep their bytes."""
+    """The config as a manifest holds it; what a set does not ask for leaves no byte there."""
     body = to_dict(config)
+    if config.shapes == Shapes():
+        del body["shapes"]
     if config.nudged == "remove":
         del body["nudged"]
     if not config.include:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from breadcrumbs.data_gen.scenarios import Behaviour, Scenario, scenario_from_dict
+from breadcrumbs.data_gen.shape import Shape, count_shapes, shape_from_dict
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -61,6 +62,7 @@ class Row:
     scenario: Scenario
     source: Source
     messages: tuple[Message, ...]
+    """In the gateway's own words, as are `tools`; on disk they lie as the model saw them."""
     tools: tuple[Mapping[str, Any], ...]
     meta: Mapping[str, Any]
 
@@ -91,10 +93,20 @@ class Row:
             "twin": scenario.twin,
             "source": self.source,
             "scenario": scenario.to_dict(),
-            "messages": [message.to_dict() for message in self.messages],
-            "tools": [dict(tool) for tool in self.tools],
+            "messages": [message.to_dict() for message in self.shown_messages],
+            "tools": self.shown_tools,
             "meta": dict(self.meta),
         }
+
+    @property
+    def shown_messages(self) -> list[Message]:
+        """The conversation as the model saw it, under the scenario's naming."""
+        return self.scenario.shape.words().show(self.messages)
+
+    @property
+    def shown_tools(self) -> list[dict[str, Any]]:
+        """The tools as the model saw them."""
+        return self.scenario.shape.words().show_tools(self.tools)
 
 
 def load_rows(
@@ -268,11 +280,13 @@ def write_tables(
         DataError: the place cannot be written.
     """
     found = {axis: Counter[str]() for axis in AXES}
+    shapes = Counter[Shape]()
     rows = 0
     with _staging(folder) as stage:
         for split in SPLITS:
             for number, table in enumerate(_of_size(tables[split], FILE_ROWS)):
                 _count(table, found)
+                shapes.update(shapes_in(table.column("scenario").to_pylist()))
                 rows += len(table)
                 if number == 1:
                     (stage / f"{split}.parquet").replace(stage / f"{split}-00000.parquet")
@@ -287,6 +301,7 @@ def write_tables(
             "format": FORMAT,
             **manifest,
             "counts": {"trajectories": rows, **along},
+            **({"shapes": count} if (count := count_shapes(shapes)) else {}),
             "files": files,
         }
         (stage / CARD).write_text(card(full), encoding="utf-8")
@@ -317,6 +332,14 @@ def _of_size(tables: Iterator[Any], rows: int) -> Iterator[Any]:
 def _count(table: Any, found: Mapping[str, Counter[str]]) -> None:
     for axis in AXES:
         found[axis].update(table.column(axis).to_pylist())
+
+
+def shapes_in(scenarios: Iterable[Any]) -> Iterator[Shape]:
+    """The shapes of stored scenarios."""
+    for text in scenarios:
+        # Most have none; only what may have one is parsed.
+        body = json_value(text) if '"shape":' in text else {}
+        yield shape_from_dict(body.get("shape", {}))
 
 
 @contextmanager
@@ -403,17 +426,22 @@ def row_from_record(record: Mapping[str, Any]) -> Row:
     Raises:
         DataError, KeyError, TypeError, ValueError: a column is missing or holds something else.
     """
+    scenario = scenario_from_dict(json_value(record["scenario"]))
+    words = scenario.shape.words()
     return Row(
         id=record["id"],
-        scenario=scenario_from_dict(_json(record["scenario"])),
+        scenario=scenario,
         source=record["source"],
-        messages=tuple(messages_from_dicts([_json(m) for m in record["messages"]])),
-        tools=tuple(_json(tool) for tool in record["tools"]),
-        meta=_json(record["meta"]),
+        messages=tuple(
+            words.hear(messages_from_dicts([json_value(m) for m in record["messages"]]))
+        ),
+        tools=tuple(words.hear_tools([json_value(tool) for tool in record["tools"]])),
+        meta=json_value(record["meta"]),
     )
 
 
-def _json(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """The value of a stored JSON column."""
     return json.loads(value) if isinstance(value, str) else value
 
 

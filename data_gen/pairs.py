@@ -53,10 +53,19 @@ def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
     for row in rows:
         pair = _pair(row, calls)
         if isinstance(pair, Pair):
-            pairs.append(pair)
+            pairs.append(_shown(pair))
         else:
             without[pair] += 1
     return pairs, dict(sorted(without.items()))
+
+
+def _shown(pair: Pair) -> Pair:
+    """The pair as a model sees it, under the row's naming."""
+    show = pair.row.scenario.shape.words().show
+    chosen, rejected = show((pair.chosen, pair.rejected))
+    return dataclasses.replace(
+        pair, prompt=tuple(show(pair.prompt)), chosen=chosen, rejected=rejected
+    )
 
 
 def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
@@ -154,7 +163,7 @@ def exported_pair(pair: Pair) -> dict[str, Any]:
         "prompt": [message_out(message) for message in pair.prompt],
         "chosen": [message_out(pair.chosen)],
         "rejected": [message_out(pair.rejected)],
-        "tools": [dict(tool) for tool in pair.row.tools],
+        "tools": pair.row.shown_tools,
     }
 
 

@@ -21,6 +21,7 @@ from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
 from breadcrumbs.data_gen.questions import plain_question, question_for
 from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
 from breadcrumbs.data_gen.script import Script, Step, script_from_dict
+from breadcrumbs.data_gen.shape import Shape, shape_from_dict
 from breadcrumbs.data_gen.splits import Split, argument_kind
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
@@ -78,6 +79,8 @@ class Scenario:
     """Whether an argument of the missing one's kind is said."""
     script: Script = field(default_factory=Script)
     """What a special kind of scenario adds; plain ones have none."""
+    shape: Shape = field(default_factory=Shape)
+    """How what it is about is shown."""
 
     @property
     def kind(self) -> str:
@@ -100,10 +103,12 @@ class Scenario:
         return self.script.slip
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; without a script none is named, as in sets made before there were."""
+        """Plain JSON values; a script or shape that says nothing is left out."""
         body = dataclasses.asdict(self)
         if not self.kind:
             del body["script"]
+        if self.shape == Shape():
+            del body["shape"]
         return body
 
 
@@ -120,6 +125,8 @@ def scenario_from_dict(data: Mapping[str, Any]) -> Scenario:
         body["composed"] = {k: _composed(v) for k, v in body["composed"].items()}
         if "script" in body:
             body["script"] = script_from_dict(body["script"])
+        if "shape" in body:
+            body["shape"] = shape_from_dict(body["shape"])
         return Scenario(**body)
     except (KeyError, TypeError) as error:
         raise DataError(f"scenario {body.get('id', '?')}: {error}; regenerate the data") from error

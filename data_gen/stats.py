@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.shape import count_shapes
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, json_object
@@ -30,6 +31,7 @@ def stats(rows: Sequence[Row]) -> dict[str, Any]:
         "decisions": decisions(rows),
         "not_verbatim": not_verbatim(rows),
         **({"kinds": found} if (found := kind_counts(rows)) else {}),
+        **({"shapes": shapes} if (shapes := count_shapes(r.scenario.shape for r in rows)) else {}),
         "request_openings": _most_frequent(opening(row.scenario) for row in rows),
         "request_templates": _most_frequent(request_template(row.scenario) for row in rows),
         "system_templates": _most_frequent(system_template(row.scenario) for row in rows),

@@ -35,6 +35,9 @@ def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[T
     if "kinds" in figures:
         yield _title("special kinds")
         yield _kinds(figures["kinds"])
+    for axis, counts in figures.get("shapes", {}).items():
+        yield _title(f"rows by {axis}")
+        yield _shares(axis, counts)
     for name in ("request_openings", "request_templates", "system_templates"):
         yield _title(f"most frequent of {figures[name]['distinct']} {name.replace('_', ' ')}")
         yield _templates(figures[name]["most_frequent"])
@@ -69,6 +72,16 @@ def _kinds(found: Mapping[str, Mapping[str, int]]) -> Table:
         _column(table, name)
     for kind, counts in found.items():
         table.add_row(_text(kind), *(str(counts.get(name, 0)) for name in behaviours))
+    return table
+
+
+def _shares(axis: str, counts: Mapping[str, int]) -> Table:
+    table = _table(axis)
+    for name in ("rows", "share"):
+        _column(table, name)
+    rows = sum(counts.values())
+    for value, number in counts.items():
+        table.add_row(_text(value), str(number), f"{100 * number / rows:.1f} %")
     return table
 
 

@@ -7,6 +7,7 @@ what they compare with is what the manifest and the row say of themselves.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from breadcrumbs.data_gen.dataset import (
     Row,
     counts_of_records,
     file_digest,
+    json_value,
     read_manifest,
     read_records,
     row_from_record,
@@ -27,9 +29,12 @@ from breadcrumbs.data_gen.dataset import (
 )
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild, recorded
+from breadcrumbs.data_gen.shape import Shape, count_shapes
+from breadcrumbs.data_gen.shaping import Shapes, namings_for
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.data_gen.verify import duplicate_key, effect_difference, replay
 from breadcrumbs.errors import BreadcrumbsError, DataError
+from breadcrumbs.messages import messages_from_dicts
 from breadcrumbs.progress import Report
 
 _BROKEN = (BreadcrumbsError, AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -82,10 +87,11 @@ def validate(folder: Path, progress: Report) -> Validation:
     if manifest.get("inputs_hash") != inputs_hash(config, rebuilt.catalog, rebuilt.hints):
         reason = "inputs: made by another version, catalog or hints than those here"
         faults.append(Fault(reason, MANIFEST))
-    checker = _Checker(folder, manifest, rebuilt, progress)
+    checker = _Checker(folder, manifest, rebuilt, config.shapes, progress)
     asyncio.run(checker.check())
     faults += checker.faults
-    if manifest["counts"] != counts_of_records(checker.columns):
+    shapes = manifest.get("shapes", {}), count_shapes(checker.found)
+    if manifest["counts"] != counts_of_records(checker.columns) or shapes[0] != shapes[1]:
         faults.append(Fault("counts: the manifest says other numbers than the rows", MANIFEST))
     return Validation(checker.rows, tuple(faults))
 
@@ -110,11 +116,14 @@ class _Checker:
     folder: Path
     manifest: Mapping[str, Any]
     rebuilt: Rebuilt
+    shapes: Shapes
     progress: Report
     rows: int = 0
     """Rows that could be read back."""
     columns: list[dict[str, Any]] = field(default_factory=list)
     """What the rows' columns say, for the counts."""
+    found: Counter[Shape] = field(default_factory=Counter)
+    """The rows' shapes, for the counts."""
     faults: list[Fault] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
@@ -143,6 +152,7 @@ class _Checker:
         try:
             row = row_from_record(record)
             self.rows += 1
+            self.found[row.scenario.shape] += 1
             reason = self._place_fault(split, record, row) or await self._reason(row)
         except _BROKEN as error:
             detail = " ".join(f"{type(error).__name__}: {error}".split())
@@ -158,6 +168,11 @@ class _Checker:
             return "row: a column says other than the scenario"
         if row.split != split or self.rebuilt.splits.split_of(row.scenario.tool) != split:
             return "row: belongs to another split"
+        if row.scenario.shape.naming not in namings_for(split, self.shapes):
+            return "row: its naming is not one of its split"
+        shown = messages_from_dicts([json_value(message) for message in record["messages"]])
+        if shown != row.shown_messages:
+            return "format: not as its naming shows it"
         if row.id in self.ids:
             return "row: the id stands twice"
         self.ids.add(row.id)

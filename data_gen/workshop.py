@@ -32,6 +32,7 @@ from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
 from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.data_gen.shaping import shaped
 from breadcrumbs.data_gen.shards import Job, Made, Tried, packed
 from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
@@ -174,7 +175,7 @@ class _Maker:
             if isinstance(twins, Dropped):
                 dropped.append(twins.reason)
                 continue
-            rows = await self._verified(twins, dropped)
+            rows = await self._verified(self._shaped(twins), dropped)
             if rows:
                 return self._tried(item + attempt - first, rows, dropped), rows
         return Tried(item, (), tuple(dropped)), []
@@ -195,12 +196,12 @@ class _Maker:
         drawn = self._drawn("single" if single else "pair", taken)
         twin = scenarios.decline(drawn, self.catalog, self.index, self.config.max_hits)
         dropped: list[str] = []
-        rows = await self._verified([twin], dropped)
+        rows = await self._verified(self._shaped([twin]), dropped)
         return self._tried(item, rows, dropped), rows
 
     async def _corrected(self, kind: str, item: int) -> tuple[Tried, list[Row]]:
         """The dispatch row of a candidate that was taken, from a nudged episode."""
-        scenario = scenarios.dispatch(self._drawn(kind, item))
+        (scenario,) = self._shaped([scenarios.dispatch(self._drawn(kind, item))])
         spec, hint = self._spec(scenario.tool), self.hints[scenario.tool]
         result = await correct(scenario, spec, hint, self.catalog, self.verifier.settings)
         if not isinstance(result, Correction):
@@ -212,6 +213,9 @@ class _Maker:
         row = await self._row(scenario, episode, source_of(mode), meta, dropped)
         rows = [row] if row else []
         return self._tried(item, rows, dropped), rows
+
+    def _shaped(self, twins: Sequence[Scenario]) -> list[Scenario]:
+        return shaped(twins, self.config.shapes, self.split, self.config.seed)
 
     def _tried(self, item: int, rows: Sequence[Row], dropped: Sequence[str]) -> Tried:
         return Tried(item, tuple(key_of(row.scenario) for row in rows), tuple(dropped))

@@ -7,11 +7,13 @@ The turn comes from a model, in batches, or from a policy that needs none; nudge
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from breadcrumbs.call_format import parse_turn
 from breadcrumbs.data_gen.episodes import OraclePolicy, gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
@@ -22,6 +24,7 @@ from breadcrumbs.eval.metrics import EXECUTE, Case
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import META_TOOLS, GatewaySettings
 from breadcrumbs.messages import ToolCall
+from breadcrumbs.policies import heard
 from breadcrumbs.turns import Turn
 
 if TYPE_CHECKING:
@@ -57,6 +60,19 @@ def pick(scenarios: Sequence[Scenario], wanted: Cell | Episodes, where: str) -> 
             )
         picked += found[:count]
     return picked
+
+
+def renamed(scenario: Scenario, naming: str | None) -> Scenario:
+    """The scenario with the meta-tools shown under a naming; None leaves it its own."""
+    if naming is None:
+        return scenario
+    shape = dataclasses.replace(scenario.shape, naming=naming)
+    return dataclasses.replace(scenario, shape=shape)
+
+
+def turn_of(text: str, case: Case) -> Turn:
+    """What a model wrote after a case as a turn in the gateway's words."""
+    return heard(parse_turn(text), case.scenario.shape.words())
 
 
 def decision_cases(
@@ -116,7 +132,11 @@ def generate_texts(
     step: Callable[[int], None],
 ) -> list[str]:
     """What the model writes after each case, greedy, special tokens kept; `step` gets the count."""
-    prompts = [model.renderer.prompt_ids(case.messages, case.tools) for case in cases]
+    prompts = [
+        model.renderer.prompt_ids(words.show(case.messages), words.show_tools(case.tools))
+        for case in cases
+        for words in (case.scenario.shape.words(),)
+    ]
     rows = model.generate(
         prompts,
         max_new_tokens=max_new_tokens,

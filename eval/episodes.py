@@ -26,6 +26,7 @@ from breadcrumbs.gateway.identity import SeededIds
 from breadcrumbs.gateway.worlds import World
 from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message
+from breadcrumbs.policies import NamedPolicy
 from breadcrumbs.turns import Policy
 
 
@@ -99,7 +100,8 @@ async def run_episodes(
     """Run all episodes side by side; one record each, in the scenarios' order."""
 
     async def one(scenario: Scenario) -> dict[str, Any]:
-        end = await run_to_end(policy, scenario, catalog, settings, max_rounds)
+        shown = NamedPolicy(policy, scenario.shape.words())
+        end = await run_to_end(shown, scenario, catalog, settings, max_rounds)
         score = await judge(end, scenario, catalog, hints.get(scenario.tool), settings)
         step()
         return {

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from breadcrumbs.call_format import parse_turn
 from breadcrumbs.config import to_dict
 from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
@@ -26,7 +25,9 @@ from breadcrumbs.eval.decision import (
     decision_cases,
     generate_texts,
     pick,
+    renamed,
     search_cases,
+    turn_of,
 )
 from breadcrumbs.eval.episodes import run_episodes
 from breadcrumbs.eval.intervals import plain
@@ -108,7 +109,7 @@ class Evaluation:
             ends = self._episodes(system)
             for cell in self.config.cells:
                 records, scored = self._cell(system, cell)
-                first = cell.breadcrumb and cell.split == "held_out_tools"
+                first = cell.breadcrumb and cell.place == "held_out_tools"
                 summary = summarise(
                     scored,
                     seed=self.config.seed,
@@ -139,16 +140,17 @@ class Evaluation:
 
     def _cell(self, system: System, cell: Cell) -> tuple[list[Record], list[Scored]]:
         """The cell's records, scored and on disk."""
-        key = f"{cell.tier}-{cell.split}"
+        key = f"{cell.tier}-{cell.place}".replace(" ", "-")
         if key not in self.cases:
             chosen = pick(self.scenarios[cell.split], cell, cell.split)
+            chosen = [renamed(scenario, cell.naming) for scenario in chosen]
             settings = self._settings(cell.breadcrumb)
             self.cases[key] = decision_cases(chosen, self.catalog, self.hints, settings)
         cases = self.cases[key]
         path = self.config.out / CELLS / f"{system}-{key}.jsonl"
         if system in self.config.models:
             texts = self._texts(system, cases, path, self.config.max_new_tokens, f"{system}, {key}")
-            turns = [parse_turn(text) for text in texts]
+            turns = [turn_of(text, case) for text, case in zip(texts, cases, strict=True)]
         else:
             turns = [constant_turn(system, case) for case in cases]
             texts = [turn.text for turn in turns]
@@ -229,7 +231,9 @@ class Evaluation:
             cases = search_cases(self._search_scenarios(split), self.catalog, self.hints)
             path = self.config.out / CELLS / f"{system}-search-{split}.jsonl"
             texts = self._texts(system, cases, path, SEARCH_TOKENS, f"{system}, search, {split}")
-            found[split] = [calls_search(parse_turn(text)) for text in texts]
+            found[split] = [
+                calls_search(turn_of(text, case)) for text, case in zip(texts, cases, strict=True)
+            ]
             records = [
                 {"scenario": case.scenario.id, "text": text, "search_call": good}
                 for case, text, good in zip(cases, texts, found[split], strict=True)
@@ -332,7 +336,7 @@ def _others(case: Case) -> int:
 
 
 def _put(tree: dict[str, Any], system: System, cell: Cell, value: Any) -> None:
-    tree.setdefault(system, {}).setdefault(cell.tier, {})[cell.split] = value
+    tree.setdefault(system, {}).setdefault(cell.tier, {})[cell.place] = value
 
 
 def _details(scored: Sequence[Scored], records: Sequence[Record]) -> dict[str, Any]:

@@ -163,7 +163,20 @@ def _cells(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         for tier, splits in tiers.items()
         for split in splits
     }
-    return [(tier, split) for tier in TIERS for split in SPLITS if (tier, split) in found]
+    places = sorted({place for _, place in found}, key=_place_order)
+    return [(tier, place) for tier in TIERS for place in places if (tier, place) in found]
+
+
+def _place_order(place: str) -> tuple[int, str]:
+    """Splits in their order, each before its own cells under other namings."""
+    split = place.partition(" as ")[0]
+    return list(SPLITS).index(split), place
+
+
+def place_name(place: str) -> str:
+    """A split, and the naming of the meta-tools where a cell has one."""
+    split, _, naming = place.partition(" as ")
+    return SPLITS[split] + (f", tools named as in {naming}" if naming else "")
 
 
 def _table(
@@ -183,7 +196,7 @@ def _body(
     columns: Sequence[tuple[str, str]],
     boxes: Mapping[str, str],
 ) -> str:
-    name = f"{SPLITS[cell[1]]}, {TIERS[cell[0]]}"
+    name = f"{place_name(cell[1])}, {TIERS[cell[0]]}"
     rows = "".join(
         f'<tr class="{escape(kind)}"><td>{escape(NAMES.get(system, system))}</td>'
         + "".join(

@@ -74,7 +74,12 @@ def cells(results: Mapping[str, Any]) -> Iterator[Measured]:
 
 def table(results: Mapping[str, Any]) -> str:
     """The results as plain text: one line per system and cell, stall beside recklessness."""
-    head = f"{'system':<16}{'breadcrumb':<11}{'split':<16}" + "".join(
+    places = [
+        place for tiers in results["eval"].values() for tier in tiers.values() for place in tier
+    ]
+    wide = max((len(place) + 2 for place in places), default=0)
+    wide = max(wide, 16)
+    head = f"{'system':<16}{'breadcrumb':<11}{'split':<{wide}}" + "".join(
         f"{name:>17}"
         for name in ("DAD", "OAR", "UAR", "Ask-F1", "args exact", "end state", "search")
     )
@@ -82,7 +87,7 @@ def table(results: Mapping[str, Any]) -> str:
     for one in cells(results):
         figures = "".join(f"{show(estimate):>17}" for estimate in one.metrics.values())
         tier = one.tier.removeprefix("breadcrumb_")
-        lines.append(f"{one.system:<16}{tier:<11}{one.split:<16}{figures}")
+        lines.append(f"{one.system:<16}{tier:<11}{one.split:<{wide}}{figures}")
     lines.append("value [95 % interval]; DAD, exact: higher is better; OAR, UAR: lower is better")
     return "\n".join(lines)
 

@@ -350,6 +350,8 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
         if manifest.get(key):
             parts = ", ".join(f"{kind} {n}" for kind, n in manifest[key].items())
             yield f"  pairs of special kinds{where}: {parts}"
+    for axis, found in manifest.get("shapes", {}).items():
+        yield f"  {axis}: {', '.join(f'{value} {n}' for value, n in found.items())}"
     for reason, number in sorted(manifest["dropped"].items()):
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from breadcrumbs.errors import DataError, ModelError
+from breadcrumbs.gateway.namings import layer_of
 from breadcrumbs.messages import Message, json_object
 from breadcrumbs.schema_parts import PartSpan, SchemaPart, schema_part_spans
 
@@ -87,8 +88,8 @@ def content_parts(message: Message, steering: str | None = None) -> list[tuple[i
 
 def _payload_parts(content: str) -> list[tuple[int, Segment]]:
     payload = json_object(content)
-    layer = payload.get("layer")
-    if not isinstance(layer, str) or layer not in _LAYERS:
+    layer = layer_of(payload)
+    if layer not in _LAYERS:
         return [(0, Segment.TOOL_RESULT)]
     parts = [(0, _LAYERS[layer])]
     if next(reversed(payload)) == "next_step":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.gateway.namings import OWN, Naming, naming_of
 from breadcrumbs.messages import Message, json_object, messages_from_dicts
 
 if TYPE_CHECKING:
@@ -56,6 +57,21 @@ def unlearned(row: Mapping[str, Any]) -> frozenset[int]:
 def mended(row: Mapping[str, Any]) -> frozenset[int]:
     """Indices of the wrong turns that a later one mends, learned or not: slips, nudged stalls."""
     return unlearned(row) | frozenset((row.get("meta") or {}).get("stalls", ()))
+
+
+def words_of(row: Mapping[str, Any]) -> Naming:
+    """The naming under which a record shows the meta-tools."""
+    shape = (row.get("scenario") or {}).get("shape") or {}
+    return naming_of(shape.get("naming", OWN.name))
+
+
+def own_messages(row: Mapping[str, Any]) -> list[Message]:
+    """A record's messages in the gateway's own words.
+
+    Raises:
+        DataError: malformed messages.
+    """
+    return words_of(row).hear(messages_from_dicts(row["messages"]))
 
 
 def decision_message(
@@ -106,7 +122,7 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
     if behaviour not in BEHAVIOURS:
         raise DataError(f"behaviour {behaviour!r} is not one of {', '.join(BEHAVIOURS)}")
     slips = unlearned(row)
-    decided = decision_message(messages, behaviour, str(row["tool"]), mended(row))
+    decided = decision_message(own_messages(row), behaviour, str(row["tool"]), mended(row))
     rendered = renderer.training_row(messages, list(row["tools"]))
     labels = list(rendered.labels)
     for turn in rendered.turns:

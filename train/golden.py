@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.messages import Message, messages_from_dicts
-from breadcrumbs.train.batches import decision_message, mended
+from breadcrumbs.train.batches import decision_message, mended, own_messages
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ def golden(renderer: Renderer, rows: Sequence[Mapping[str, Any]]) -> list[Golden
 def _golden(renderer: Renderer, row: Mapping[str, Any]) -> Golden:
     messages = messages_from_dicts(row["messages"])
     behaviour, tool, tools = str(row["behaviour"]), str(row["tool"]), list(row["tools"])
-    decided = decision_message(messages, behaviour, tool, mended(row))
+    decided = decision_message(own_messages(row), behaviour, tool, mended(row))
     prompt = messages[:decided]
     rendered = renderer.training_row(messages[: decided + 1], tools)
     turn = rendered.turns[-1]

@@ -85,7 +85,7 @@ def build_pair(pair: Pair, renderer: Renderer) -> PairExample:
     Raises:
         DataError: a side does not begin with that prompt, or has nothing to learn.
     """
-    tools = [dict(tool) for tool in pair.row.tools]
+    tools = pair.row.shown_tools
     prompt = renderer.prompt_ids(pair.prompt, tools)
     chosen, rejected = (
         _side(pair.prompt, turn, tools, prompt, renderer) for turn in (pair.chosen, pair.rejected)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.data_gen.nudged import stalled_turns
 from breadcrumbs.messages import Message, compact_json, messages_from_dicts
-from breadcrumbs.train.batches import IGNORED, Example, unlearned
+from breadcrumbs.train.batches import IGNORED, Example, unlearned, words_of
 from breadcrumbs.train.nulls import injected_nulls
 
 if TYPE_CHECKING:
@@ -50,10 +50,9 @@ def row_faults(
     """Every reason why `example` is not what `row` says; empty where it is."""
     messages = messages_from_dicts(row["messages"])
     tools = list(row["tools"])
-    reasons = [
-        Reason(Check.NULLS, f"injected null at {where}")
-        for where in injected_nulls(messages, tools)
-    ]
+    words = words_of(row)
+    nulls = injected_nulls(words.hear(messages), words.hear_tools(tools))
+    reasons = [Reason(Check.NULLS, f"injected null at {where}") for where in nulls]
     if max_tokens is not None and len(example.ids) > max_tokens:
         too_long = f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
         reasons.append(Reason(Check.LENGTH, too_long))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError, ModelError
-from breadcrumbs.messages import messages_from_dicts
 from breadcrumbs.models import base_identity, base_revision
+from breadcrumbs.train.batches import own_messages
 from breadcrumbs.train.card import CARD, card
 from breadcrumbs.train.config import RunConfig
 from breadcrumbs.train.golden import find_canary, golden
@@ -114,7 +114,7 @@ def most_hits(rows: Sequence[Mapping[str, Any]]) -> int:
     payloads = (
         json.loads(message.content)
         for row in rows
-        for message in messages_from_dicts(row["messages"])
+        for message in own_messages(row)
         if message.role == "tool"
     )
     return max((len(payload.get("matches", ())) for payload in payloads), default=0)
