@@ -15,6 +15,7 @@ from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.requests import Phrasing
+from breadcrumbs.data_gen.scenarios import Prompts
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.splits import Split
 from breadcrumbs.endpoint_config import EndpointConfig
@@ -57,6 +58,8 @@ class GenerateConfig:
     """What fewer rows than asked for are: an error, or a count in the manifest."""
     phrasing: Phrasing = "varied"
     """`plain` says every argument by its own name, in a list; small models learn it soonest."""
+    prompts: Prompts = "few"
+    """`varied` puts system prompts together from parts, with tier 2 off where that asks no leave."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
@@ -80,10 +83,12 @@ class GenerateConfig:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
+    """The config as a manifest holds it; what is left as it was before there was a choice is not named."""
     body = to_dict(config)
     if not config.kinds:
         del body["kinds"]
+    if config.prompts == "few":
+        del body["prompts"]
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
