@@ -59,7 +59,7 @@ class GenerateConfig:
     phrasing: Phrasing = "varied"
     """`plain` says every argument by its own name, in a list; small models learn it soonest."""
     prompts: Prompts = "few"
-    """`varied` puts system prompts together from parts, with tier 2 off where that asks no leave."""
+    """`varied` puts system prompts together from parts, tier 2 off among them."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
@@ -83,7 +83,7 @@ class GenerateConfig:
 
 
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; what is left as it was before there was a choice is not named."""
+    """The config as a manifest holds it; without choices that came later, where they are not made."""
     body = to_dict(config)
     if not config.kinds:
         del body["kinds"]

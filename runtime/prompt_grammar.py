@@ -17,13 +17,13 @@ ACT = (
     "Work through the tool gateway, which holds every write for approval by itself.",
     "Find a tool, read its schema, run it; whether a write may happen is the gateway's decision.",
     "When the schema is there, run the tool: approval is asked for elsewhere.",
-    "Do what is asked with the tools you find. Approvals are handled behind them, not in this chat.",
+    "Do what is asked with the tools you find. Approvals are handled behind them, not in the chat.",
     "Search, disclose, execute. The gateway stops whatever needs a person's consent.",
     "You get things done with tools. A person approves writes at the gateway, so do not ask for"
     " leave here.",
     "Use the catalog, then the schema, then execute_tool; writes wait at the gateway, not with you.",
     "Carry requests out without asking for permission: the gateway is what guards changes.",
-    "Your work is to call tools. Consent to changes is collected by the gateway after your call.",
+    "Your work is to call tools. Consent to changes is collected by the gateway after a call.",
 )
 """How to act where the gateway holds writes: tier 2 on."""
 ASK = (
