@@ -17,6 +17,7 @@ from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.nudged import Nudged
 from breadcrumbs.data_gen.requests import Phrasing
+from breadcrumbs.data_gen.scenarios import Prompts
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.shaping import Shapes
 from breadcrumbs.data_gen.splits import Split
@@ -60,6 +61,8 @@ class GenerateConfig:
     """What fewer rows than asked for are: an error, or a count in the manifest."""
     phrasing: Phrasing = "varied"
     """`plain` says every argument by its own name, in a list; small models learn it soonest."""
+    prompts: Prompts = "few"
+    """`varied` puts system prompts together from parts, tier 2 off among them."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
@@ -97,6 +100,8 @@ def config_dict(config: GenerateConfig) -> dict[str, Any]:
     body = to_dict(config)
     if config.shapes == Shapes():
         del body["shapes"]
+    if config.prompts == "few":
+        del body["prompts"]
     if config.nudged == "remove":
         del body["nudged"]
     if not config.include:

@@ -7,7 +7,7 @@ for the assistant's. Nothing is cut, and what a terminal would hide is written o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.text import Text
@@ -18,7 +18,7 @@ from breadcrumbs.data_gen.nudged import stalled_turns
 from breadcrumbs.data_gen.shape import Shape, axes_of
 from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, compact_json
-from breadcrumbs.prompts import COUPLED, DECOUPLED
+from breadcrumbs.prompt_grammar import steering_of
 from breadcrumbs.segments import Segment, content_parts
 from breadcrumbs.visible import visible
 
@@ -85,8 +85,7 @@ def _parts(message: Message) -> Iterator[tuple[str, str]]:
     if message.role == "assistant":
         yield from _turn_parts(message)
         return
-    steering = _steering(message)
-    parts = content_parts(message, steering)
+    parts = content_parts(message, steering_of(message.content))
     if message.role == "tool" and len(parts) > 1:
         payload = json.loads(message.content)
         breadcrumb = payload.pop("next_step")
@@ -109,11 +108,6 @@ def _turn_parts(message: Message) -> Iterator[tuple[str, str]]:
         yield Segment.ASSISTANT, after.strip("\n")
     for call in message.tool_calls:
         yield "call", f"{call.id} {call.name} {compact_json(dict(call.arguments))}"
-
-
-def _steering(message: Message) -> str | None:
-    known: Sequence[str] = (*DECOUPLED, *COUPLED)
-    return next((text for text in known if message.content.startswith(text)), None)
 
 
 def _labelled(label: str, text: str) -> Iterator[Text]:

@@ -32,6 +32,7 @@ from breadcrumbs.data_gen.script import (
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
+from breadcrumbs.prompt_grammar import with_tier_2_off
 
 _APPROVALS: Mapping[Kind, ApprovalPlan] = {"held": "wait", "denied": "deny", "expired": "expire"}
 _WRITES: frozenset[Kind] = frozenset({"held", "denied", "expired", "policy"})
@@ -100,6 +101,9 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
         acts, asks = replace(acts, approval=_APPROVALS[kind]), scenarios.clarify(blueprint)
     elif kind == "policy":
         acts, asks = _policy(blueprint, acts, rng)
+        if setting.recipe.prompts == "varied" and rng.random() < _TIER_2_OFF:
+            prompt = with_tier_2_off(acts.system_prompt, blueprint.seed, blueprint.id)
+            asks = replace(asks, system_prompt=prompt)
     elif kind == "hold":
         acts, asks = _hold(blueprint, acts, rng)
     else:
@@ -161,6 +165,8 @@ def _policy(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[S
     return acts, replace(asks, system_prompt=f"{asks.system_prompt}\n{binding}")
 
 
+_TIER_2_OFF = 0.5
+"""How often the rule is the whole steering, tier 2 off, instead of a line of the operator's."""
 _OTHER_RULE = 0.5
 """How often the acting twin has a rule that does not cover it, or a word to go on."""
 

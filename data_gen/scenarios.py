@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from breadcrumbs import prompts
+from breadcrumbs import prompt_grammar, prompts
 from breadcrumbs.data_gen.grounding import absent, normalise
 from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
 from breadcrumbs.data_gen.questions import plain_question, question_for
@@ -25,13 +25,16 @@ from breadcrumbs.data_gen.shape import Shape, shape_from_dict
 from breadcrumbs.data_gen.splits import Split, argument_kind
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
-from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex
 
 Behaviour = Literal["dispatch", "clarify", "decline", "answer", "hold"]
 ApprovalPlan = Literal["approve", "deny", "wait", "expire"]
+Prompts = Literal["few", "varied"]
 
 FIRST_DAY = datetime(2026, 1, 5)
+TIER_2_OFF_SHARE = 0.3
+"""How often a plain read has a system prompt with tier 2 off, where prompts are varied."""
 DECOY_SHARE = 0.5
 """How often an optional argument of the missing one's kind is said, so that it could mislead."""
 DECLINES = (
@@ -177,6 +180,7 @@ class Recipe:
     """The shares and limits blueprints are drawn with."""
 
     phrasing: Phrasing = "varied"
+    prompts: Prompts = "few"
     optional_share: float = 0.4
     max_hits: int = 2
     waiting_share: float = 0.0
@@ -214,8 +218,10 @@ def make_blueprint(
     if query is None:
         return Dropped("search misses the tool")
     now = moment.strftime("%Y-%m-%dT%H:%M")
-    prompt = _system_prompt(now, rng)
     held_out = split != "train"
+    prompt = _system_prompt(now, rng)
+    if recipe.prompts == "varied":
+        prompt = prompt_grammar.varied_prompt(now, seed, key, held_out=held_out).text
     plan = plan_request(
         hint,
         said,
@@ -247,6 +253,15 @@ def make_blueprint(
         approval=_approval(spec, recipe, rng),
         decoy=drop is not None and bool(_decoys(spec, drop, said)),
     )
+
+
+def with_leave_asked(blueprint: Blueprint) -> Blueprint:
+    """Some reads under a system prompt that demands leave for writes: it does not bind them."""
+    rng = random.Random(f"{blueprint.seed}/tier 2")
+    if blueprint.spec.risk is not Risk.READ or rng.random() >= TIER_2_OFF_SHARE:
+        return blueprint
+    prompt = prompt_grammar.with_tier_2_off(blueprint.system_prompt, blueprint.seed, blueprint.id)
+    return dataclasses.replace(blueprint, system_prompt=prompt)
 
 
 def dispatch(blueprint: Blueprint) -> Scenario:

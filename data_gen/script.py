@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.prompt_grammar import demands_confirmation
 
 Kind = Literal[
     "held",
@@ -85,6 +86,8 @@ AFTER: frozenset[str] = frozenset({"held", "denied", "expired", "injected"})
 def needs_yes(system_prompt: str) -> frozenset[str]:
     """The risks for which the rules of a system prompt demand the user's confirmation."""
     lines = system_prompt.splitlines()
+    if demands_confirmation(system_prompt):
+        return frozenset(("write", "destructive"))
     return frozenset(risk for rule, risks in RULES.items() if rule in lines for risk in risks)
 
 

@@ -124,6 +124,7 @@ class _Maker:
         self.verifier = Verifier(self.catalog, GatewaySettings(max_hits=self.config.max_hits))
         self.recipe = Recipe(
             phrasing=self.config.phrasing,
+            prompts=self.config.prompts,
             optional_share=self.config.optional_share,
             max_hits=self.config.max_hits,
             waiting_share=self.config.waiting_share if training else 0.0,
@@ -247,7 +248,7 @@ class _Maker:
     def _draw(self, kind: str, place: int, attempt: int) -> Blueprint | Dropped:
         spec, rounds = self._in_turn(self.specs(kind), place)
         key = f"{self.split}-{kind}-{place:04d}"
-        return scenarios.make_blueprint(
+        drawn = scenarios.make_blueprint(
             f"{key}-{attempt}" if attempt else key,
             self.split,
             spec,
@@ -258,6 +259,10 @@ class _Maker:
             seed=self.config.seed,
             drop=None if kind == "single" else self._drop(spec, rounds, kind),
         )
+        plain = isinstance(drawn, Blueprint) and self._special(kind) is None
+        if plain and self.config.prompts == "varied":
+            return scenarios.with_leave_asked(drawn)
+        return drawn
 
     def _drawn(self, kind: str, item: int) -> Blueprint:
         """A candidate that was taken, drawn again."""
