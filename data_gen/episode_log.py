@@ -81,9 +81,7 @@ class EpisodeLog:
             raise DataError(f"{self.path}: holds no episodes; {how}") from error
         changed = sorted(k for k in {*known, *identity} if known.get(k) != identity.get(k))
         if changed:
-            raise DataError(
-                f"{self.path}: holds episodes of another {', '.join(changed)}; {how}"
-            )
+            raise DataError(f"{self.path}: holds episodes of another {', '.join(changed)}; {how}")
 
     def _append(self, body: Mapping[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
