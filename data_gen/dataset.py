@@ -458,8 +458,11 @@ def file_digest(path: Path) -> dict[str, Any]:
 def card(manifest: Mapping[str, Any]) -> str:
     """A dataset card: what the rows are, how they were made, what they may be used for."""
     found = manifest["counts"]
+    # A split without rows is left out: the datasets library cannot load one.
     configs = "\n".join(
-        f"      - split: {split}\n        path: {_path_of(manifest, split)}" for split in SPLITS
+        f"      - split: {split}\n        path: {_path_of(manifest, split)}"
+        for split in SPLITS
+        if found["split"].get(split)
     )
     lines = [
         f"| {axis} | {name} | {number} |"

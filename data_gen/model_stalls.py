@@ -13,6 +13,7 @@ import asyncio
 import functools
 import hashlib
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,6 +122,8 @@ def harvest(
         kept = {key: manifest[key] for key in ("inputs_hash", "version", "config", "tools")}
         body = {**kept, "dropped": report["dropped"], "stalls": report}
         write_dataset(place, made, body)
+    elif known is not None:
+        shutil.rmtree(place)  # of other episodes, or by another rule
     return report
 
 

@@ -53,7 +53,7 @@ def stall_lines(found: Mapping[str, Any], config: str, out: Path) -> Iterator[st
         yield f"  {step}: {number}"
         if step == "stalled":
             for kind, count in found["kinds"].items():
-                yield f"    {kind}: {count}"
+                yield f"  stalled, {kind}: {count}"
     for reason, number in found["dropped"].items():
         yield f"  dropped, {reason}: {number}"
     kept = found["steps"]["kept"]

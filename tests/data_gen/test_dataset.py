@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from breadcrumbs.data_gen.dataset import (
 )
 from breadcrumbs.data_gen.hints import Composed
 from breadcrumbs.data_gen.scenarios import Scenario, scenario_from_dict
-from breadcrumbs.data_gen.splits import SPLITS
+from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message, ToolCall
 
@@ -151,19 +152,26 @@ def test_a_scenario_of_another_version_is_named() -> None:
         scenario_from_dict(data)
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:1]])
-def test_a_folder_loads_by_its_card_alone(tmp_path: Path, rows: list[Row]) -> None:
-    """As the Hub would show it: splits from the card, features from the files, no network."""
+def in_split(row: Row, split: Split) -> Row:
+    return dataclasses.replace(row, scenario=dataclasses.replace(row.scenario, split=split))
+
+
+@pytest.mark.parametrize("splits", [SPLITS, ("train",), ("train", "held_out_domain")])
+def test_a_folder_loads_by_its_card_alone(tmp_path: Path, splits: tuple[Split, ...]) -> None:
+    """As the Hub would show it: splits from the card, features from the files, no network.
+
+    A split that nothing lies in is none there.
+    """
     import datasets
 
+    rows = [in_split(row, split) for split in splits for row in ROWS]
     write_dataset(tmp_path / "set", rows, MANIFEST)
     loaded = datasets.load_dataset(str(tmp_path / "set"), cache_dir=str(tmp_path / "cache"))
-    assert list(loaded) == list(SPLITS)
-    assert len(loaded["held_out_tools"]) == 0
-    for split in SPLITS:
+    assert tuple(loaded) == splits
+    for split in splits:
         assert loaded[split].features == features()
-    assert [row["id"] for row in loaded["train"]] == [row.id for row in rows]
-    assert loaded["train"][0]["messages"][0]["content"] == "42"
+        assert [row["id"] for row in loaded[split]] == [row.id for row in ROWS]
+        assert loaded[split][0]["messages"][0]["content"] == "42"
 
 
 def test_a_split_in_several_files_loads_by_its_card(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_what_stalls_and_then_calls_is_kept_and_taken_in(
     main(["data", "stalls", "--config", str(config), "--out", str(out)])
     said = capsys.readouterr().out
     assert "  tried: 4\n" in said
-    assert "    permission_ask: 4\n" in said
+    assert "  stalled, permission_ask: 4\n" in said
     assert "  kept: 4\n" in said
     assert f"4 rows in {out / 'rows'}: permission_ask 4" in said
     command = said.splitlines()[-1].partition("breadcrumbs ")[2]
