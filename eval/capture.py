@@ -9,8 +9,6 @@ Shapes: H heads, R rows, T tokens, S segments, D head width, V value width.
 
 from __future__ import annotations
 
-import inspect
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +18,9 @@ from typing import Any
 import torch
 
 from breadcrumbs.errors import ProbeError
+from breadcrumbs.eval.model_hooks import followed_positions, wrapped_attention
 from breadcrumbs.eval.partitions import (
     Labels,
-    Partitions,
     Rows,
     fits_output,
     make_labels,
@@ -31,7 +29,7 @@ from breadcrumbs.eval.partitions import (
     segment_outputs,
     visible_keys,
 )
-from breadcrumbs.eval.segment_stats import Coverage, SegmentStats
+from breadcrumbs.eval.segment_stats import Coverage, Piece, SegmentStats
 
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 6e-2}
 """How far the outputs recomputed from measured weights may lie from the model's own, relative to
@@ -62,9 +60,7 @@ class Capture:
     """First position of the running forward and the one behind its last."""
     coverage: Callable[[], Coverage] | None = None
     """Says which attention was seen so far."""
-    _found: dict[int, list[tuple[list[int], Partitions, torch.Tensor | None]]] = field(
-        default_factory=dict
-    )
+    _found: dict[int, list[Piece]] = field(default_factory=dict)
     _labels: dict[tuple[int, int, torch.device], Labels] = field(default_factory=dict)
     _checked: set[int] = field(default_factory=set)
 
@@ -84,9 +80,9 @@ class Capture:
                 f"{self.reached} of {self.segments.numel()} prompt tokens ran; run the whole prompt"
             )
         layers = sorted(self._found)
-        positions = [row for rows, _, _ in self._found[layers[0]] for row in rows]
+        positions = self._rows_ran(layers[0])
         for layer in layers:
-            if [row for rows, _, _ in self._found[layer] for row in rows] != positions:
+            if self._rows_ran(layer) != positions:
                 raise ProbeError(
                     f"layers {layers[0]} and {layer} saw different rows; they cannot be compared"
                 )
@@ -121,22 +117,28 @@ class Capture:
         wanted = self._wanted(first, last)
         if not wanted:
             return
-        if any(row in rows for rows, _, _ in self._found.get(layer, ()) for row in wanted):
+        if set(wanted) & set(self._rows_ran(layer)):
             raise ProbeError(
                 f"layer {layer} ran twice over row {wanted[0]}: open a new capture for every run"
                 " (a model whose layers share a module, or have cross-attention, cannot be probed)"
             )
-        rows = _rows_of(wanted, first, (query, key), mask, options)
+        rows = rows_of(wanted, first, (query, key), mask, options)
         labels = self._labels_of(last - key.shape[2], last, key.device)
         found = partition(rows, labels)
-        outputs = None
+        piece = Piece(wanted, found)
         if self.with_outputs or layer not in self._checked:
-            outputs = segment_outputs(rows, value[0], found.total(), labels)
-            _check_outputs(module, outputs, output[0, [row - first for row in wanted]])
+            found.require_keys()
+            parts = segment_outputs(rows, value[0], found.total(), labels)
+            own = output[0, [row - first for row in wanted]]
+            _check_outputs(module, parts, own)
             self._checked.add(layer)
-        kept = outputs if self.with_outputs else None
-        self._found.setdefault(layer, []).append((wanted, found, kept))
+            if self.with_outputs:
+                piece = Piece(wanted, found, parts, own.detach())
+        self._found.setdefault(layer, []).append(piece)
         self.seconds += time.thread_time() - began
+
+    def _rows_ran(self, layer: int) -> list[int]:
+        return [row for piece in self._found.get(layer, ()) for row in piece.rows]
 
     def _wanted(self, first: int, last: int) -> list[int]:
         wanted = {row for row in self.rows if first <= row < last}
@@ -198,6 +200,10 @@ class Capture:
         self.span = (cached, last)
         self.reached = max(self.reached, last)
 
+    def leave(self) -> None:
+        """The forward has ended."""
+        self.span = None
+
 
 @contextmanager
 def capturing(
@@ -240,100 +246,36 @@ def capturing(
                 capture.observe(module, tensors, mask, output, options)
             seen.add(id(module))
 
-    with _wrapped_attention(base, watch), _followed_positions(base, capture):
+    with wrapped_attention(base, watch), followed_positions(base, capture.enter, capture.leave):
         yield capture
 
 
-@contextmanager
-def _wrapped_attention(base: Any, watch: Callable[..., None]) -> Iterator[None]:
-    """Have every attention function that the model's modules look up report to `watch`.
-
-    The look-up is wrapped rather than the functions, so that each modeling file keeps its own
-    eager function and its own registry, and names that models test for stay what they are.
-    """
-    registries = {
-        id(found): found
-        for module in base.modules()
-        if (found := getattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS", None))
-    }
-    before = {key: vars(found).get("get_interface") for key, found in registries.items()}
-    for found in registries.values():
-        found.get_interface = _reporting(found.get_interface, watch)
-    try:
-        yield
-    finally:
-        for key, found in registries.items():
-            if before[key] is None:
-                del found.get_interface  # the class's own shows again
-            else:
-                found.get_interface = before[key]
-
-
-def _reporting(look_up: Callable[..., Any], watch: Callable[..., None]) -> Callable[..., Any]:
-    def get_interface(implementation: str, default: Any) -> Any:
-        inner = look_up(implementation, default)
-
-        def attend(
-            module: Any, query: Any, key: Any, value: Any, attention_mask: Any = None, **kw: Any
-        ) -> Any:
-            result = inner(module, query, key, value, attention_mask, **kw)
-            watch(module, (query, key, value), attention_mask, result[0], kw)
-            return result
-
-        return attend
-
-    return get_interface
-
-
-@contextmanager
-def _followed_positions(base: Any, capture: Capture) -> Iterator[None]:
-    """Tell the capture where each forward of the model begins and ends."""
-    signature = inspect.signature(base.forward)
-    limit = getattr(base.config.get_text_config(), "max_position_embeddings", None)
-
-    def enter(module: Any, args: Any, kwargs: Any) -> None:
-        given = signature.bind_partial(*args, **kwargs).arguments
-        given |= given.pop("kwargs", {})
-        ids, embeds = given.get("input_ids"), given.get("inputs_embeds")
-        tokens = ids.shape[1] if ids is not None else embeds.shape[1]
-        positions = given.get("position_ids")
-        if given.get("attention_mask") is None and _has_jumps(positions):
-            raise ProbeError(
-                "position_ids without attention_mask: jumps in them are read as packed sequences;"
-                " pass an attention_mask of ones"
-            )
-        cache = given.get("cache", given.get("past_key_values"))
-        capture.enter(tokens, 0 if cache is None else _cached_tokens(cache), limit)
-
-    def leave(*_: Any) -> None:
-        capture.span = None
-
-    hooks = (
-        base.register_forward_pre_hook(enter, with_kwargs=True),
-        base.register_forward_hook(leave, always_call=True),
+def rows_of(
+    wanted: Sequence[int],
+    first: int,
+    tensors: tuple[torch.Tensor, torch.Tensor],
+    mask: torch.Tensor | None,
+    options: dict[str, Any],
+) -> Rows:
+    """The `wanted` positions of a call whose queries begin at `first`, and what they may see."""
+    query, key = tensors
+    keys = key.shape[2]
+    window = options.get("sliding_window")
+    visible, bias = visible_keys(wanted, first + query.shape[2] - keys, query, keys, mask, window)
+    within = [row - first for row in wanted]
+    extra = position_bias(options, within)
+    if extra is not None:
+        bias = extra if bias is None else bias + extra
+    scaling = options.get("scaling")
+    return Rows(
+        query=query[0, :, within],
+        keys=key[0],
+        scaling=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+        softcap=options.get("softcap"),
+        sink=options.get("s_aux"),
+        visible=visible,
+        bias=bias,
     )
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _has_jumps(positions: torch.Tensor | None) -> bool:
-    return positions is not None and bool((positions.diff(dim=-1) != 1).any())
-
-
-def _cached_tokens(cache: Any) -> int:
-    from transformers.cache_utils import EncoderDecoderCache, StaticLayer
-
-    if isinstance(cache, EncoderDecoderCache):
-        raise ProbeError("an encoder-decoder model cannot be probed; use a causal one")
-    if any(isinstance(layer, StaticLayer) for layer in cache.layers):
-        raise ProbeError(
-            "a static cache pads keys to its full length, so positions are not known; use a"
-            " dynamic cache"
-        )
-    return int(cache.get_seq_length())
 
 
 def _check_request(
@@ -369,7 +311,8 @@ def _refuse_odd_call(
     if options.get("cu_seq_lens_q") is not None:
         raise ProbeError(f"{name} runs packed sequences; probe one prompt at a time")
     if mask is None:
-        if 1 < queries < keys:
+        kernel = getattr(getattr(module, "config", None), "_attn_implementation", None)
+        if 1 < queries < keys and "flash" not in str(kernel):  # those need no mask
             raise ProbeError(
                 f"{name} attends from {queries} to {keys} positions without a mask: some kernels"
                 " then drop keys; pass an attention_mask of ones"
@@ -386,33 +329,6 @@ def _layer_of(module: Any) -> int:
             f"{type(module).__name__} does not say which layer it is; it cannot be probed"
         )
     return int(layer)
-
-
-def _rows_of(
-    wanted: Sequence[int],
-    first: int,
-    tensors: tuple[torch.Tensor, torch.Tensor],
-    mask: torch.Tensor | None,
-    options: dict[str, Any],
-) -> Rows:
-    query, key = tensors
-    keys = key.shape[2]
-    window = options.get("sliding_window")
-    visible, bias = visible_keys(wanted, first + query.shape[2] - keys, query, keys, mask, window)
-    within = [row - first for row in wanted]
-    extra = position_bias(options, within)
-    if extra is not None:
-        bias = extra if bias is None else bias + extra
-    scaling = options.get("scaling")
-    return Rows(
-        query=query[0, :, within],
-        keys=key[0],
-        scaling=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-        softcap=options.get("softcap"),
-        sink=options.get("s_aux"),
-        visible=visible,
-        bias=bias,
-    )
 
 
 def _check_outputs(module: Any, parts: torch.Tensor, output: torch.Tensor) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from breadcrumbs.errors import ProbeError
+
 BLOCK_BYTES = 8 * 2**20
 """Float32 working memory of one block of keys; bounds the extra memory at any context length."""
 _NOTHING = -1e30
@@ -42,7 +44,7 @@ def make_labels(ids: torch.Tensor, n_segments: int) -> Labels:
     starts = [0, *ends[:-1]]
     return Labels(
         ids,
-        torch.nn.functional.one_hot(ids, n_segments).float(),
+        torch.zeros(ids.numel(), n_segments, device=ids.device).scatter_(1, ids[:, None], 1.0),
         tuple(zip(starts, ends, values.tolist(), strict=True)),
     )
 
@@ -106,6 +108,15 @@ class Partitions:
     def total(self) -> torch.Tensor:
         """Log of the whole partition, the learned sink included: [H, R]."""
         return torch.logaddexp(torch.logsumexp(self.lse, -1), self.sink[:, None])
+
+    def require_keys(self) -> None:
+        """Refuse rows that see nothing.
+
+        Raises:
+            ProbeError: there is one.
+        """
+        if torch.isneginf(self.lse).all(-1).any():
+            raise ProbeError("a probed row sees no key: it is padding; choose another row")
 
 
 def partition(rows: Rows, labels: Labels) -> Partitions:

@@ -51,6 +51,19 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """What one attention call gave."""
+
+    rows: Sequence[int]
+    """Absolute positions."""
+    partitions: Partitions
+    parts: torch.Tensor | None = None
+    """float32 [H, R, S, V], each segment's part of the output."""
+    output: torch.Tensor | None = None
+    """[R, H, V], the model's own output."""
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentStats:
     """What was captured of one prompt's rows."""
 
@@ -72,6 +85,8 @@ class SegmentStats:
     """float32 [L, H]: the learned sink logit of models that have one, else -inf."""
     outputs: tuple[torch.Tensor, ...] = ()
     """float32 [H, R, S, V] for each layer, where asked for: each segment's part of the output."""
+    own_outputs: tuple[torch.Tensor, ...] = ()
+    """[R, H, V] for each layer, likewise: the output as the model computed it."""
     coverage: Coverage | None = None
 
     @classmethod
@@ -79,7 +94,7 @@ class SegmentStats:
         cls,
         layers: tuple[int, ...],
         rows: tuple[int, ...],
-        found: Sequence[Sequence[tuple[Sequence[int], Partitions, torch.Tensor | None]]],
+        found: Sequence[Sequence[Piece]],
         coverage: Coverage | None,
     ) -> SegmentStats:
         """One value of the pieces of each layer, in the order in which the rows ran.
@@ -87,30 +102,34 @@ class SegmentStats:
         Raises:
             ProbeError: layers differ in their heads, or a row sees no key.
         """
-        if len({pieces[0][1].lse.shape[0] for pieces in found}) > 1:
+        if len({pieces[0].partitions.lse.shape[0] for pieces in found}) > 1:
             raise ProbeError(
                 "layers differ in their number of heads; measure them in groups with `layers`"
             )
 
         def stacked(name: str) -> torch.Tensor:
             return torch.stack(
-                [torch.cat([getattr(p, name).cpu() for _, p, _ in pieces], 1) for pieces in found]
+                [
+                    torch.cat([getattr(piece.partitions, name).cpu() for piece in pieces], 1)
+                    for pieces in found
+                ]
             )
 
-        lse = stacked("lse")
-        if torch.isneginf(lse).all(-1).any():
-            raise ProbeError("a probed row sees no key; is it padding?")
-        outputs = [[part for _, _, part in pieces if part is not None] for pieces in found]
+        for piece in (piece for pieces in found for piece in pieces):
+            piece.partitions.require_keys()
+        parts = [[p.parts for p in pieces if p.parts is not None] for pieces in found]
+        own = [[p.output for p in pieces if p.output is not None] for pieces in found]
         return cls(
             layers=layers,
             rows=rows,
-            lse=lse,
+            lse=stacked("lse"),
             visible=stacked("visible"),
             peak=stacked("peak"),
             mean_logit=stacked("mean_logit"),
             squares=stacked("squares"),
-            virtual_sink=torch.stack([pieces[0][1].sink.cpu() for pieces in found]),
-            outputs=tuple(torch.cat(parts, 1).cpu() for parts in outputs if parts),
+            virtual_sink=torch.stack([pieces[0].partitions.sink.cpu() for pieces in found]),
+            outputs=tuple(torch.cat(each, 1).cpu() for each in parts if each),
+            own_outputs=tuple(torch.cat(each).cpu() for each in own if each),
             coverage=coverage,
         )
 
@@ -210,6 +229,7 @@ class SegmentStats:
                 torch.stack([part[:, :, list(group)].sum(2) for group in groups], 2)
                 for part in self.outputs
             ),
+            own_outputs=self.own_outputs,
             coverage=self.coverage,
         )
 
@@ -223,8 +243,8 @@ def spread(values: torch.Tensor) -> Spread | None:
     flat = flat[~torch.isnan(flat)]
     if not flat.numel():
         return None
-    quartiles = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
-    return Spread(*quartiles, flat.mean().item(), flat.numel())
+    lower, middle, upper = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
+    return Spread(lower, middle, upper, flat.mean().item(), flat.numel())
 
 
 def layer_profile(values: torch.Tensor) -> list[Spread | None]:

@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.messages import Message, json_object
+from breadcrumbs.schema_parts import PartSpan, SchemaPart, schema_part_spans
 
 LOCAL_TOKENS = 16
 PRIVATE_USE = range(0xE000, 0xF8FF)
@@ -38,6 +39,7 @@ class Segment(StrEnum):
 
 Span = tuple[int, int, Segment]
 """Characters from the first up to, without, the second."""
+_Label = TypeVar("_Label")
 
 _LAYERS = {
     "1_catalog": Segment.CATALOG,
@@ -51,13 +53,16 @@ class Rendered:
     """A prompt as text and ids, with one segment per token.
 
     `straddling` lists the positions of tokens that overlap more than one segment; each is
-    counted to the one it shares most characters with.
+    counted to the one it shares most characters with. Inside `schema`, `schema_parts` says which
+    tokens are risk flags, required names or descriptions, with straddling tokens of its own.
     """
 
     text: str
     ids: list[int]
     segments: list[Segment]
     straddling: list[int]
+    schema_parts: list[SchemaPart | None]
+    straddling_parts: list[int]
 
 
 def content_parts(message: Message, steering: str | None = None) -> list[tuple[int, Segment]]:
@@ -98,13 +103,14 @@ def locate_spans(
     text: str,
     render: Callable[[list[dict[str, Any]]], str],
     steering: str | None = None,
-) -> list[Span]:
-    """Spans of contents and tool definitions in the clean `text`; assistant turns are left out.
+) -> tuple[list[Span], list[PartSpan]]:
+    """Spans of contents and tool definitions in the clean `text`, and of the parts of schemas.
 
-    `render` renders messages in the template's shape just as `text` was rendered.
+    Assistant turns are left out. `render` renders messages in the template's shape just as `text`
+    was rendered.
 
     Raises:
-        ModelError: the template changes contents or hides the tool definitions.
+        ModelError: the template changes or escapes contents, or hides the tool definitions.
         DataError: as `content_parts`.
     """
     used = set("".join(message.content for message in messages)) | set(text)
@@ -127,14 +133,25 @@ def locate_spans(
             "be told apart; use another template"
         )
     spans = _tool_spans(tools, text)
+    inside: list[PartSpan] = []
     for (message, lead, end), at in zip(wrapped, starts, strict=True):
+        if text[at : at + end - lead] != message.content[lead:end]:
+            raise ModelError(
+                "the chat template escapes message contents, so segments cannot be told apart; "
+                "use another template"
+            )
         parts = content_parts(message, steering)
+        if Segment.SCHEMA in (segment for _, segment in parts):
+            inside += [
+                (at + first - lead, at + stop - lead, part)
+                for first, stop, part in schema_part_spans(message.content)
+            ]
         ends = [first for first, _ in parts[1:]] + [end]
         for (first, segment), stop in zip(parts, ends, strict=True):
             begin = max(first, lead)
             if begin < min(stop, end):
                 spans.append((at + begin - lead, at + min(stop, end) - lead, segment))
-    return spans
+    return spans, inside
 
 
 def label_tokens(
@@ -149,8 +166,29 @@ def label_tokens(
     Raises:
         ModelError: the offsets run backwards or do not reach the end of the text.
     """
-    tiles = _tile(chars, spans)
-    segments: list[Segment] = []
+    segments, straddling = _cover(_tile(chars, spans, Segment.TEMPLATE), offsets)
+    _mark_edges(segments)
+    return segments, straddling
+
+
+def label_parts(
+    chars: int, offsets: Sequence[tuple[int, int]], spans: Sequence[PartSpan]
+) -> tuple[list[SchemaPart | None], list[int]]:
+    """One part of a schema, or none, per token, and the tokens that straddle a border.
+
+    Raises:
+        ModelError: as `label_tokens`.
+    """
+    covered: list[tuple[int, int, SchemaPart | None]] = list(spans)
+    return _cover(_tile(chars, covered, None), offsets)
+
+
+def _cover(
+    tiles: Sequence[tuple[int, int, _Label]], offsets: Sequence[tuple[int, int]]
+) -> tuple[list[_Label], list[int]]:
+    """The label of most of each token's characters, and which tokens have more than one."""
+    chars = tiles[-1][1]
+    labels: list[_Label] = []
     straddling: list[int] = []
     at = tile = 0
     for position, (start, end) in enumerate(offsets):
@@ -162,20 +200,19 @@ def label_tokens(
             tile += 1
         while tile and tiles[tile][0] > start:
             tile -= 1
-        shares: dict[Segment, int] = {}
+        shares: dict[_Label, int] = {}
         reach = tile
         while reach < len(tiles) and (tiles[reach][0] < end or reach == tile):
             share = min(end, tiles[reach][1]) - max(start, tiles[reach][0])
             shares[tiles[reach][2]] = shares.get(tiles[reach][2], 0) + share
             reach += 1
-        segments.append(max(shares, key=lambda segment: shares[segment]))
+        labels.append(max(shares, key=lambda label: shares[label]))
         if len(shares) > 1:
             straddling.append(position)
         at = end
     if at != chars:
         raise ModelError("the tokenizer's offsets do not reach the end of the text")
-    _mark_edges(segments)
-    return segments, straddling
+    return labels, straddling
 
 
 def _mark_edges(segments: list[Segment]) -> None:
@@ -186,19 +223,21 @@ def _mark_edges(segments: list[Segment]) -> None:
         segments[0] = Segment.SINK
 
 
-def _tile(chars: int, spans: Sequence[Span]) -> list[Span]:
-    """`spans` in order with template between them, so that every character has one."""
-    tiles: list[Span] = []
+def _tile(
+    chars: int, spans: Sequence[tuple[int, int, _Label]], between: _Label
+) -> list[tuple[int, int, _Label]]:
+    """`spans` in order with another label between them, so that every character has one."""
+    tiles: list[tuple[int, int, _Label]] = []
     at = 0
-    for start, end, segment in sorted(spans):
+    for start, end, label in sorted(spans, key=lambda span: span[:2]):
         if start < at:
             raise ModelError("the chat template nests contents; use another template")
         if start > at:
-            tiles.append((at, start, Segment.TEMPLATE))
-        tiles.append((start, end, segment))
+            tiles.append((at, start, between))
+        tiles.append((start, end, label))
         at = end
     if at < chars or not tiles:
-        tiles.append((at, chars, Segment.TEMPLATE))
+        tiles.append((at, chars, between))
     return tiles
 
 

@@ -69,9 +69,9 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     measured: list[int] = []
     honest = probe._measure
 
-    def counting(model: Any, name: str, prompt: Any) -> Any:
+    def counting(model: Any, name: str, prompt: Any, heads: Path) -> Any:
         measured.append(prompt.target)
-        return honest(model, name, prompt)
+        return honest(model, name, prompt, heads)
 
     monkeypatch.setattr(probe, "_measure", counting)
     return measured
