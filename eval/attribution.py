@@ -11,7 +11,7 @@ Shapes: L attention layers, H heads, S segments, V value width, E embedding widt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -139,10 +139,16 @@ class _Record:
     """[vocabulary], as the model gave them."""
 
     def input_of(self, module: Any) -> torch.Tensor:
-        return self.inputs[id(module)]
+        return _known(self.inputs, module)
 
     def output_of(self, module: Any) -> torch.Tensor:
-        return self.outputs[id(module)]
+        return _known(self.outputs, module)
+
+
+def _known(values: Mapping[int, torch.Tensor], module: Any) -> torch.Tensor:
+    if id(module) not in values:
+        raise ProbeError(f"{type(module).__name__} passes something else than a residual stream")
+    return values[id(module)]
 
 
 @contextmanager
@@ -237,7 +243,7 @@ def _written(record: _Record, layer: int, parts: torch.Tensor, own: torch.Tensor
     if read.numel() != heads * width:
         raise ProbeError(f"layer {layer} projects something else than its heads' outputs")
     last, output = parts[:, -1].to(read.device), own[-1].flatten().to(read.device)
-    if not torch.equal(read, output):
+    if not _same(read, output):
         # A gate or norm between attention and projection is taken at its measured value.
         last = last * _ratio(read.float(), output.float()).reshape(heads, 1, width)
     slots = torch.zeros(heads, segments, heads, width, device=read.device)
@@ -264,7 +270,7 @@ def _direction(
     head = base.get_output_embeddings()
     hidden = record.input_of(head)
     assert record.logits is not None
-    if not torch.equal(record.output_of(head), record.logits.to(record.output_of(head).dtype)):
+    if not _same(record.output_of(head), record.logits):
         raise ProbeError("the model scales or caps its logits")
     with torch.enable_grad():
         leaf = hidden[None, None].clone().requires_grad_()
@@ -272,30 +278,42 @@ def _direction(
     norms = [
         module
         for module in base.get_decoder().children()
-        if id(module) in record.outputs and torch.equal(record.output_of(module), hidden)
+        if id(module) in record.outputs and _same(record.output_of(module), hidden)
     ]
     if len(norms) != 1 or "RMSNorm" not in type(norms[0]).__name__:
         raise ProbeError("the stream does not reach the logits through one RMS norm")
     stream = record.input_of(norms[0])
-    if not torch.equal(stream, record.output_of(record.blocks[-1])):
+    if not _same(stream, record.output_of(record.blocks[-1])):
         raise ProbeError("something stands between the last layer and the final norm")
-    return slope[0, 0].float() * _ratio(hidden.float(), stream.float())
+    # A flat vector of the stream's own size shows the norm's factors at that size.
+    size = stream.float().square().mean().sqrt().to(stream.dtype)
+    factors = (norms[0](size.expand(1, 1, stream.numel()))[0, 0] / size).float()
+    if not _near(stream.float() * factors, hidden.float(), stream.dtype):
+        raise ProbeError("the final norm does not scale each channel by itself")
+    return slope[0, 0].float() * factors
 
 
 def _require_sum(block: Any, record: _Record, layers: Collection[int]) -> None:
     """A block must do no more than add its parts' outputs to the stream, attention first."""
     stream, after = record.input_of(block), record.output_of(block)
-    parts = [part for part in block.children() if id(part) in record.outputs]
+    parts = [
+        part
+        for part in block.children()
+        if id(part) in record.outputs and record.output_of(part).shape == stream.shape
+    ]
     attention = [part for part in parts if getattr(part, "layer_idx", None) in layers]
     for first in attention or parts:
         halfway = stream + record.output_of(first)
-        if torch.equal(halfway, after):
-            return
-        if any(torch.equal(halfway + record.output_of(second), after) for second in parts):
+        sums = (halfway, *(halfway + record.output_of(second) for second in parts))
+        if any(_same(each, after) for each in sums):
             return
     raise ProbeError(
         f"{type(block).__name__} does more than add attention and MLP to the residual stream"
     )
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool((one == other).all())
 
 
 def _near(one: torch.Tensor, other: torch.Tensor, dtype: torch.dtype) -> bool:

@@ -243,8 +243,8 @@ def spread(values: torch.Tensor) -> Spread | None:
     flat = flat[~torch.isnan(flat)]
     if not flat.numel():
         return None
-    quartiles = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
-    return Spread(*quartiles, flat.mean().item(), flat.numel())
+    lower, middle, upper = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
+    return Spread(lower, middle, upper, flat.mean().item(), flat.numel())
 
 
 def layer_profile(values: torch.Tensor) -> list[Spread | None]:

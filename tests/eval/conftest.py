@@ -132,7 +132,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "phi3": {},
     "olmo3": WINDOW,
     "smollm3": {},
-    "granite": {"attention_multiplier": 0.3},
+    "granite": {"attention_multiplier": 0.3, "residual_multiplier": 0.3, "logits_scaling": 2.0},
     "glm4_moe": EXPERTS
     | {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "n_shared_experts": 1},
     "ministral3": {},

@@ -108,7 +108,7 @@ def test_a_model_that_differs_in_chunks_is_refused_by_itself(build_tiny: Build) 
         check_chunks(build_tiny("deepseek_v32"), ids, 7)
     model = build_tiny("llama")
     whole = run_prompt(model, ids)
-    assert torch.equal(whole, run(model).logits[0, -1])
+    assert torch.allclose(whole, run(model).logits[0, -1], atol=1e-6)
     assert torch.allclose(run_prompt(model, ids, 20), whole, atol=1e-6)
     with pytest.raises(ProbeError, match="empty prompt"):
         run_prompt(model, [])
@@ -357,7 +357,7 @@ def test_calls_in_the_wrong_place_are_refused(build_tiny: Build) -> None:
     with pytest.raises(ProbeError, match="flex attention hides its mask"):
         capturing(build_tiny("llama", "flex_attention"), SEGMENTS, 4).__enter__()
     with pytest.raises(ProbeError, match="probe it before compiling"):
-        capturing(torch.compile(model), SEGMENTS, 4).__enter__()
+        capturing(torch.compile(model, backend="eager"), SEGMENTS, 4).__enter__()
 
 
 def test_a_call_with_dropout_is_refused(build_tiny: Build) -> None:
