@@ -53,6 +53,8 @@ from breadcrumbs.turns import Policy
 if TYPE_CHECKING:
     from breadcrumbs.local_model import LocalModel
 
+ANSWERS = "answers"
+"""Folder of what an endpoint answered."""
 RULES = 1
 """Counts up when episodes are played in another way."""
 Results = dict[str, Any]
@@ -139,11 +141,13 @@ class Suite:
         return list(every_combination()) if self.config.ablation else [Tiers()]
 
     @property
-    def _models(self) -> list[System]:
-        names: tuple[System, ...] = ("base", "adapter")
-        return [name for name in names if name in self.config.policies]
+    def _models(self) -> list[str]:
+        return [name for name in self.config.policies if name in (*MODELS, "endpoint")]
 
     def _identity(self, policy: str) -> Mapping[str, str]:
+        if policy == "endpoint" and self.config.endpoint is not None:
+            options = json.dumps(self.config.endpoint.options, sort_keys=True)
+            return {"endpoint": self.config.endpoint.model, "options": options}
         if policy not in MODELS:
             return {"scripted": policy}
         system: System = "base" if policy == "base" else "adapter"
@@ -217,11 +221,28 @@ class Suite:
             )
 
         played: list[Transcript]
-        if policy in MODELS:
+        if policy == "endpoint":
+            played = self._ask_endpoint(stage, step)
+        elif policy in MODELS:
             played = self._with_model(policy, play)
         else:
             played = play(self._scripted(policy), None)
         return played
+
+    def _ask_endpoint(self, stage: Stage, step: Callable[[], None]) -> list[Transcript]:
+        from breadcrumbs.eval.remote_playing import play_remote
+
+        assert self.config.endpoint is not None
+        return asyncio.run(
+            play_remote(
+                self.config.endpoint,
+                self.config.out / ANSWERS,
+                self.scenarios,
+                stage,
+                runs=self.config.runs,
+                step=step,
+            )
+        )
 
     def _scripted(self, policy: str) -> Callable[[Scenario, int], Policy]:
         def make(scenario: Scenario, number: int) -> Policy:

@@ -11,10 +11,18 @@ from pydantic.dataclasses import dataclass
 
 from breadcrumbs.config import STRICT
 from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.eval.config import Episodes, EvalConfig, HeldOut
 
 PolicyName = Literal[
-    "do_nothing", "always_ask", "always_dispatch", "oracle", "wavering", "base", "adapter"
+    "do_nothing",
+    "always_ask",
+    "always_dispatch",
+    "oracle",
+    "wavering",
+    "base",
+    "adapter",
+    "endpoint",
 ]
 MODELS = ("base", "adapter")
 
@@ -39,6 +47,8 @@ class SuiteConfig:
     max_rounds: int = Field(default=12, ge=1)
     model: str = "smollm2-135m"
     adapter: Path | None = None
+    endpoint: EndpointConfig | None = None
+    """The model of the policy `endpoint`: any OpenAI-compatible server."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     max_new_tokens: int = Field(default=224, ge=8)
     text_budget: int = Field(default=64, ge=8)
@@ -50,6 +60,8 @@ class SuiteConfig:
             raise ValueError("policies: one is named twice")
         if "adapter" in self.policies and self.adapter is None:
             raise ValueError("policies: adapter is named, but `adapter` has no folder")
+        if "endpoint" in self.policies and self.endpoint is None:
+            raise ValueError("policies: endpoint is named, but `endpoint` has no address")
 
     def as_eval(self) -> EvalConfig:
         """The part that says which model it is, for what is shared with decision points."""

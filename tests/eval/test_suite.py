@@ -13,7 +13,7 @@ import pytest
 from breadcrumbs import config as configs
 from breadcrumbs.cli import main
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
-from breadcrumbs.errors import ConfigError, DataError
+from breadcrumbs.errors import ConfigError, DataError, ModelError
 from breadcrumbs.eval.compare import compare_runs
 from breadcrumbs.eval.limits import read_limits
 from breadcrumbs.eval.report import write_report
@@ -181,12 +181,57 @@ def test_limits_are_read_as_they_are_meant() -> None:
         read_limits(["dad>0.9"])
 
 
+def _server(failing: list[int]) -> Any:
+    """Says a word each time, or 500 while `failing` holds anything; counts what it is asked."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    async def answer(request: Request) -> Response:
+        if failing and failing.pop():
+            return JSONResponse({"error": {"message": "busy"}}, status_code=418)
+        message = {"role": "assistant", "content": "I cannot do that."}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return JSONResponse({"id": "1", "object": "chat.completion", "choices": [choice]})
+
+    return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+
+
+def test_any_endpoint_is_scored_and_no_answer_is_no_score(
+    settings: SuiteConfig, serving: Any
+) -> None:
+    failing = [0, 1]
+    with serving(_server(failing)) as address:
+        body = {
+            **configs.to_dict(settings),
+            "policies": ["endpoint"],
+            "plain": {"dispatch": 1, "decline": 1},
+            "kinds": {},
+            "endpoint": {"base_url": f"{address}/v1", "model": "m", "tries": 1, "concurrency": 1},
+        }
+        asked = configs.parse(body, SuiteConfig, "test")
+        with pytest.raises(ModelError, match="418: busy"):
+            run(asked)
+        assert not (asked.out / "cells").exists()
+        results, made = run(asked)
+    assert made == ["endpoint_1234"]
+    assert results["breakdown"]["endpoint"]["behaviour"]["decline"]["success"]["value"] == 1
+    assert results["episodes"]["endpoint"]["1234"]["dad"]["value"] == 0
+    assert results["models"]["endpoint"] == {"endpoint": "m", "options": "{}"}
+    (asked.out / "cells" / "endpoint_1234.jsonl").unlink()
+    again, made = run(asked)  # the server is gone; its answers are kept
+    assert (again, made) == (results, ["endpoint_1234"])
+
+
 def test_what_is_wanted_must_be_there(settings: SuiteConfig) -> None:
     with pytest.raises(DataError, match="9 held pairs wanted, the data set has 1"):
         run(dataclasses.replace(settings, kinds={"held": 9}))
     many = dataclasses.replace(settings.plain, dispatch=60)
     with pytest.raises(DataError, match="60 dispatch scenarios wanted"):
         run(dataclasses.replace(settings, plain=many))
+    with pytest.raises(ConfigError, match="`endpoint` has no address"):
+        configs.parse({**configs.to_dict(settings), "policies": ["endpoint"]}, SuiteConfig, "test")
     with pytest.raises(ConfigError, match="`adapter` has no folder"):
         configs.parse({**configs.to_dict(settings), "policies": ["adapter"]}, SuiteConfig, "test")
 
