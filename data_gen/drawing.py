@@ -14,8 +14,8 @@ from rich.text import Text
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.data_gen.shape import Shape, axes_of
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.shape import Shape, facts_of
+from breadcrumbs.data_gen.verify import decision_place
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.prompts import COUPLED, DECOUPLED
 from breadcrumbs.segments import Segment, content_parts
@@ -41,7 +41,7 @@ STYLES: Mapping[str, str] = {
 def draw(row: Row) -> Iterator[Text]:
     """The row line by line: what it is, its messages, and what it left behind."""
     yield from _heading(row)
-    decision = len(decision_messages(row.messages, row.scenario.tool))
+    decision = decision_place(row.messages, row.scenario)
     for position, message in enumerate(row.shown_messages):
         yield _rule(message, decides=position == decision)
         for label, text in _parts(message):
@@ -57,7 +57,7 @@ def _heading(row: Row) -> Iterator[Text]:
     yield _line(row.id, "bold")
     facts = (row.behaviour, row.source, row.split, scenario.domain, scenario.tool, row.twin)
     yield _line(" · ".join((*facts, *filter(None, (scenario.kind,)))), "dim")
-    for axis, value in () if scenario.shape == Shape() else axes_of(scenario.shape).items():
+    for axis, value in () if scenario.shape == Shape() else facts_of(scenario.shape):
         yield _line(f"{axis}: {value}", "dim")
     for name, source in scenario.sources.items():
         yield _line(f"{name}: {source}", "dim")
