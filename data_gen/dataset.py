@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from breadcrumbs.data_gen.scenarios import Behaviour, Scenario, scenario_from_dict
-from breadcrumbs.data_gen.shape import Shape, count_shapes, shape_from_dict
+from breadcrumbs.data_gen.shape import Facts, Shape, count_shapes, facts_of, shape_from_dict
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -50,6 +50,9 @@ on these rows."""
 _NUDGED = """;
 in `nudged` rows both are still there, and `meta.unlearned` names the messages that no trainer may
 learn, where there are any"""
+_SHAPES = """ Its `shape` says under which names and payload
+shapes the three tools are shown (`gateway` where it says nothing), how many hits a search has, and
+so on."""
 _FILE = re.compile(rf"(?P<split>{'|'.join(SPLITS)})(-\d{{5,}})?\.parquet")
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
@@ -280,13 +283,13 @@ def write_tables(
         DataError: the place cannot be written.
     """
     found = {axis: Counter[str]() for axis in AXES}
-    shapes = Counter[Shape]()
+    shapes = Counter[Facts]()
     rows = 0
     with _staging(folder) as stage:
         for split in SPLITS:
             for number, table in enumerate(_of_size(tables[split], FILE_ROWS)):
                 _count(table, found)
-                shapes.update(shapes_in(table.column("scenario").to_pylist()))
+                shapes.update(map(facts_of, shapes_in(table.column("scenario").to_pylist())))
                 rows += len(table)
                 if number == 1:
                     (stage / f"{split}.parquet").replace(stage / f"{split}-00000.parquet")
@@ -301,7 +304,7 @@ def write_tables(
             "format": FORMAT,
             **manifest,
             "counts": {"trajectories": rows, **along},
-            **({"shapes": count} if (count := count_shapes(shapes)) else {}),
+            **({"shapes": count} if (count := count_shapes(shapes.elements())) else {}),
             "files": files,
         }
         (stage / CARD).write_text(card(full), encoding="utf-8")
@@ -469,6 +472,14 @@ def card(manifest: Mapping[str, Any]) -> str:
         for axis in ("split", "behaviour", "source", "domain")
         for name, number in found[axis].items()
     ]
+    lines += [
+        f"| {axis} | {name} | {number} |"
+        for axis, values in manifest.get("shapes", {}).items()
+        for name, number in values.items()
+    ]
+    shapes, requests = "", "one request"
+    if "shapes" in manifest:
+        shapes, requests = _SHAPES, "a few requests"
     dropped = manifest.get("dropped", {})
     gone = "; ".join(f"{reason}: {number}" for reason, number in dropped.items()) or "none"
     if "imported" in manifest:
@@ -498,7 +509,7 @@ scratch with equal state and equal approvals. {authors}
 Each row has `messages` (arguments as objects), `tools` (the three gateway tools), `behaviour`,
 `twin` (rows that differ in one fact share it and lie next to each other), `source`
 (`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed{stalls}), and
-`scenario`, the hidden ground truth. Row order in `train` is meant as batch order.
+`scenario`, the hidden ground truth.{shapes} Row order in `train` is meant as batch order.
 
 | axis | value | rows |
 | --- | --- | --- |
@@ -507,7 +518,7 @@ Each row has `messages` (arguments as objects), `tools` (the three gateway tools
 Tools of `held_out_tools` and the domain of `held_out_domain` appear nowhere in `train`, not
 even as search hits. Rows dropped while making the set, by reason: {gone}.
 
-English only, one request per conversation, values said almost verbatim: a model trained on
+English only, {requests} per conversation, values said almost verbatim: a model trained on
 these rows learns when to act, not how people really talk. All names and addresses are invented.
 """
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.nudged import stalled_turns
-from breadcrumbs.data_gen.shape import Shape, axes_of
+from breadcrumbs.data_gen.shape import Shape, facts_of
 from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.prompt_grammar import steering_of
@@ -43,7 +43,7 @@ def draw(row: Row) -> Iterator[Text]:
     """The row line by line: what it is, its messages, and what it left behind."""
     yield from _heading(row)
     notes = dict.fromkeys(stalled_turns(row.messages), "STALL")
-    notes[decided_at(row.messages, row.scenario.tool)] = "DECISION POINT"
+    notes[decided_at(row.messages, row.scenario)] = "DECISION POINT"
     for position, message in enumerate(row.shown_messages):
         yield _rule(message, notes.get(position, ""))
         for label, text in _parts(message):
@@ -59,7 +59,7 @@ def _heading(row: Row) -> Iterator[Text]:
     yield _line(row.id, "bold")
     facts = (row.behaviour, row.source, row.split, scenario.domain, scenario.tool, row.twin)
     yield _line(" · ".join((*facts, *filter(None, (scenario.kind,)))), "dim")
-    for axis, value in () if scenario.shape == Shape() else axes_of(scenario.shape).items():
+    for axis, value in () if scenario.shape == Shape() else facts_of(scenario.shape):
         yield _line(f"{axis}: {value}", "dim")
     for name, source in scenario.sources.items():
         yield _line(f"{name}: {source}", "dim")

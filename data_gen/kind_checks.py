@@ -145,7 +145,8 @@ def label_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message])
     if scenario.kind != "mislabelled":
         return None
     payloads = [json_object(m.content) for m in messages if m.role == "tool"]
-    shown = [one["risk"] for p in payloads for one in p.get("disclosed", ())]
+    disclosed = (one for p in payloads for one in p.get("disclosed", ()))
+    shown = [one["risk"] for one in disclosed if one["name"] == scenario.tool]
     return None if shown and str(spec.risk) not in shown else "label: the shown risk is right"
 
 

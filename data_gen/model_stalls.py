@@ -29,7 +29,7 @@ from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.side_by_side import bounded
 from breadcrumbs.data_gen.stats import disclosed
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.verify import decision_place
 from breadcrumbs.errors import DataError
 from breadcrumbs.events import Nudge
 from breadcrumbs.loop import LoopSettings
@@ -204,7 +204,7 @@ async def _mended(
 def _count(found: Yield, scenario: Scenario, episode: Episode) -> None:
     """How far an episode got before anything is made of it."""
     found.reached["tried"] += 1
-    place = len(decision_messages(episode.messages, scenario.tool))
+    place = decision_place(episode.messages, scenario)
     shown = disclosed(episode.messages[:place])
     if place == len(episode.messages) or all(tool["name"] != scenario.tool for tool in shown):
         return

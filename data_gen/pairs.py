@@ -20,7 +20,7 @@ from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
 from breadcrumbs.data_gen.stats import disclosed
-from breadcrumbs.data_gen.verify import decided_at, decision_messages
+from breadcrumbs.data_gen.verify import decided_at, decision_place
 from breadcrumbs.files import write_json_lines
 from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import message_out
@@ -71,10 +71,10 @@ def _shown(pair: Pair) -> Pair:
 def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
     if row.scenario.slip:
         return "dispatch: its first call is a slip"
-    prompt = tuple(decision_messages(row.messages, row.scenario.tool))
+    prompt = row.messages[: decision_place(row.messages, row.scenario)]
     if len(prompt) == len(row.messages):
         return "no decision turn"
-    chosen = row.messages[decided_at(row.messages, row.scenario.tool)]
+    chosen = row.messages[decided_at(row.messages, row.scenario)]
     if row.source == "nudged":
         return Pair(row, prompt, chosen, row.messages[len(prompt)], str(row.meta["stall"]))
     if row.behaviour == "dispatch":
@@ -121,7 +121,7 @@ def _over_invention(
     """The twin's call, which here passes a value that nobody gave."""
     if twin is None:
         return "clarify: its twin is not among the rows"
-    call = twin.messages[decided_at(twin.messages, twin.scenario.tool)]
+    call = twin.messages[decided_at(twin.messages, twin.scenario)]
     schema = _schema(prompt, row.scenario.tool)
     passed = call.tool_calls[0].arguments.get("arguments", {}) if call.tool_calls else {}
     missing = [name for name in row.scenario.missing if name in passed]
@@ -140,7 +140,7 @@ def _over_haste(
     """The twin's call, which here goes against what somebody said."""
     if twin is None:
         return "hold: its twin is not among the rows"
-    call = twin.messages[decided_at(twin.messages, twin.scenario.tool)]
+    call = twin.messages[decided_at(twin.messages, twin.scenario)]
     return Pair(row, prompt, chosen, call, HASTY)
 
 

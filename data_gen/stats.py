@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.shape import count_shapes
+from breadcrumbs.data_gen.shape import count_shapes, facts_of
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, json_object
@@ -26,12 +26,13 @@ OPENING_WORDS = 3
 
 def stats(rows: Sequence[Row]) -> dict[str, Any]:
     """All figures as plain JSON values."""
+    shapes = count_shapes(facts_of(row.scenario.shape) for row in rows)
     return {
         "cells": cells(rows),
         "decisions": decisions(rows),
         "not_verbatim": not_verbatim(rows),
         **({"kinds": found} if (found := kind_counts(rows)) else {}),
-        **({"shapes": shapes} if (shapes := count_shapes(r.scenario.shape for r in rows)) else {}),
+        **({"shapes": shapes} if shapes else {}),
         "request_openings": _most_frequent(opening(row.scenario) for row in rows),
         "request_templates": _most_frequent(request_template(row.scenario) for row in rows),
         "system_templates": _most_frequent(system_template(row.scenario) for row in rows),
@@ -59,7 +60,7 @@ def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 def decision_of(row: Row) -> Decision:
     """What the row does at its decision point: its turn is read, not its label."""
-    position = decided_at(row.messages, row.scenario.tool)
+    position = decided_at(row.messages, row.scenario)
     if position < len(row.messages) and row.messages[position].tool_calls:
         return "act"
     return "decline" if row.behaviour == "decline" else "ask"

@@ -110,6 +110,7 @@ def _dispatch_places(rows: Sequence[Row]) -> list[int]:
         if (row.split, row.behaviour) == ("train", "dispatch")
         and row.scenario.domain != PRACTICE
         and not row.scenario.kind
+        and not row.scenario.shape.history
     ]
 
 

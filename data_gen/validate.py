@@ -29,7 +29,7 @@ from breadcrumbs.data_gen.dataset import (
 )
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild, recorded
-from breadcrumbs.data_gen.shape import Shape, count_shapes
+from breadcrumbs.data_gen.shape import Facts, count_shapes, facts_of
 from breadcrumbs.data_gen.shaping import Shapes, namings_for
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.data_gen.verify import duplicate_key, effect_difference, replay
@@ -90,7 +90,7 @@ def validate(folder: Path, progress: Report) -> Validation:
     checker = _Checker(folder, manifest, rebuilt, config.shapes, progress)
     asyncio.run(checker.check())
     faults += checker.faults
-    shapes = manifest.get("shapes", {}), count_shapes(checker.found)
+    shapes = manifest.get("shapes", {}), count_shapes(checker.found.elements())
     if manifest["counts"] != counts_of_records(checker.columns) or shapes[0] != shapes[1]:
         faults.append(Fault("counts: the manifest says other numbers than the rows", MANIFEST))
     return Validation(checker.rows, tuple(faults))
@@ -122,7 +122,7 @@ class _Checker:
     """Rows that could be read back."""
     columns: list[dict[str, Any]] = field(default_factory=list)
     """What the rows' columns say, for the counts."""
-    found: Counter[Shape] = field(default_factory=Counter)
+    found: Counter[Facts] = field(default_factory=Counter)
     """The rows' shapes, for the counts."""
     faults: list[Fault] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
@@ -152,7 +152,7 @@ class _Checker:
         try:
             row = row_from_record(record)
             self.rows += 1
-            self.found[row.scenario.shape] += 1
+            self.found[facts_of(row.scenario.shape)] += 1
             reason = self._place_fault(split, record, row) or await self._reason(row)
         except _BROKEN as error:
             detail = " ".join(f"{type(error).__name__}: {error}".split())

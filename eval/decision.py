@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.call_format import parse_turn
-from breadcrumbs.data_gen.episodes import OraclePolicy, gold_prefix, opening
+from breadcrumbs.data_gen.episodes import OraclePolicy, as_shown, gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
@@ -97,7 +97,14 @@ async def _decision_case(
 ) -> Case:
     spec = spec_of(scenario, catalog)
     messages, tools, _ = await gold_prefix(scenario, catalog, settings)
-    return Case(scenario, spec, hints.get(scenario.tool), tuple(messages), tuple(tools))
+    return Case(
+        scenario,
+        spec,
+        hints.get(scenario.tool),
+        tuple(messages),
+        tuple(tools),
+        as_shown(scenario, spec),
+    )
 
 
 def search_cases(

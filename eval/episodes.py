@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.call_format import parse_turn
-from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opening
+from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opened
 from breadcrumbs.data_gen.grounding import worded_well
 from breadcrumbs.data_gen.hints import Composed, ToolHint
 from breadcrumbs.data_gen.questions import asked_parameters
@@ -23,7 +23,6 @@ from breadcrumbs.events import Done
 from breadcrumbs.gateway.catalog import Catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.identity import SeededIds
-from breadcrumbs.gateway.worlds import World
 from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message
 from breadcrumbs.policies import NamedPolicy
@@ -64,7 +63,7 @@ async def run_to_end(
         ModelError: the policy could not write a turn; that is no failed episode.
     """
     simulated, session = open_gateway(scenario, catalog, settings)
-    conversation = opening(scenario)
+    conversation = await opened(scenario, simulated, session)
     events = await run(
         policy,
         session,
@@ -129,12 +128,11 @@ async def judge(
     must.
     """
     spec = spec_of(scenario, catalog)
+    oracle = OraclePolicy(scenario, spec)
+    gold = await run_to_end(oracle, scenario, catalog, settings, max_rounds=4)
     if scenario.behaviour == "dispatch":
-        oracle = OraclePolicy(scenario, spec)
-        gold = await run_to_end(oracle, scenario, catalog, settings, max_rounds=4)
         return _judge_dispatch(end, gold, scenario.composed)
-    shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
-    if end.held or end.state != World(shown).state():
+    if end.held != gold.held or end.state != gold.state:
         return EpisodeScore(False, "something was changed or held")
     last = end.messages[-1]
     if last.role != "assistant" or last.tool_calls:

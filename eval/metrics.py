@@ -46,6 +46,8 @@ class Case:
     messages: tuple[Message, ...]
     """The conversation up to the turn."""
     tools: tuple[Mapping[str, Any], ...] = ()
+    shown: ToolSpec | None = None
+    """The tool as its catalog has it, where that is another: what a call is checked by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _judge_calls(
         return (), (f"tool {name!r} is not the right one"[:200],)
     if not isinstance(arguments, Mapping):
         return (), ("arguments are not an object",)
-    checked = check_arguments(case.spec, arguments)
+    checked = check_arguments(case.shown or case.spec, arguments)
     if checked.errors:
         return (), tuple(f"{e.path}: {e.message}"[:200] for e in checked.errors)
     sources = ground(
@@ -166,7 +168,7 @@ def _is_exact(executes: Sequence[ToolCall], case: Case) -> bool:
         return False
     if not isinstance(arguments, Mapping):
         return False
-    given = check_arguments(case.spec, arguments)
+    given = check_arguments(case.shown or case.spec, arguments)
     gold = check_arguments(case.spec, case.scenario.gold_arguments)
     if given.errors or gold.errors or given.values.keys() != gold.values.keys():
         return False
