@@ -283,10 +283,9 @@ class _Maker:
             seed=self.config.seed,
             drop=None if kind == "single" else self._drop(spec, rounds, kind),
         )
-        plain = isinstance(drawn, Blueprint) and self._special(kind) is None
-        if plain and self.config.prompts == "varied":
-            return scenarios.with_leave_asked(drawn)
-        return drawn
+        if not isinstance(drawn, Blueprint) or self._special(kind) is not None:
+            return drawn
+        return scenarios.with_leave_asked(drawn) if self.config.prompts == "varied" else drawn
 
     def _recipe(self, blueprint: str) -> Recipe:
         """The recipe of a blueprint, whose search shows as many hits as its shape says."""
