@@ -184,7 +184,7 @@ def memory_of_eager() -> Any:
         )
 
     run(16)
-    return lambda: run(2048)
+    return lambda: run(len(ids))
 
 
 def memory_of_probe() -> Any:
@@ -201,7 +201,7 @@ def memory_of_probe() -> Any:
         capture.stats()
 
     run(16)
-    return lambda: run(2048)
+    return lambda: run(len(ids))
 
 
 def probe_memory_vs_eager_2k() -> dict[str, Any]:
