@@ -158,6 +158,14 @@ def test_success_needs_the_world_of_the_right_run(make_scenario: Make, played: P
     assert (conduct.succeeded(nothing), conduct.collateral(nothing)) == (False, False)
 
 
+def test_to_decline_is_right_after_a_look(make_scenario: Make, played: Play) -> None:
+    made, no = make_scenario("decline"), Turn("Sorry, no tool here can do that.")
+    search = call("search_tool_catalog", query="plan meeting")
+    assert conduct.succeeded(played([search, no], made))
+    assert not conduct.succeeded(played([no], made))
+    assert not conduct.succeeded(played([search, Turn("Done.")], made))
+
+
 def test_a_change_elsewhere_is_collateral_damage(make_scenario: Make, played: Play) -> None:
     more = [*disclosed("cancel_meeting"), execute({"meeting_id": "mtg_1"}, "cancel_meeting")]
     found = played([*more, *disclosed(), execute(), Turn("Done.")], make_scenario())

@@ -216,8 +216,9 @@ def test_any_endpoint_is_scored_and_no_answer_is_no_score(
         assert not (asked.out / "cells").exists()
         results, made = run(asked)
     assert made == ["endpoint_1234"]
-    assert results["breakdown"]["endpoint"]["behaviour"]["decline"]["success"]["value"] == 1
-    assert results["episodes"]["endpoint"]["1234"]["dad"]["value"] == 0
+    figures = results["episodes"]["endpoint"]["1234"]
+    assert (figures["success"]["value"], figures["success"]["n"]) == (0, 2)  # it never looked
+    assert (figures["unfinished"]["value"], figures["dad"]["value"]) == (0, 0)
     assert results["models"]["endpoint"] == {"endpoint": "m", "options": "{}"}
     (asked.out / "cells" / "endpoint_1234.jsonl").unlink()
     again, made = run(asked)  # the server is gone; its answers are kept
