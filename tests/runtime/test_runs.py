@@ -193,8 +193,8 @@ def test_G48_a_write_that_runs_goes_to_its_end_whoever_leaves(
     run = begin(url, script.request)["id"]
     until(lambda: httpx.get(f"{url}/v1/approvals").json()["data"])
     (card,) = httpx.get(f"{url}/v1/approvals").json()["data"]
+    place = f"{url}/v1/approvals/{card['approval_id']}"
     with pytest.raises(httpx.ReadTimeout):  # who decides leaves
-        place = f"{url}/v1/approvals/{card['approval_id']}"
         httpx.post(place, json={"approve": True}, timeout=0.5)
     assert slow.begun.wait(30)
     cancelled = httpx.post(f"{url}/v1/runs/{run}/cancel").json()  # and the run that waits too
