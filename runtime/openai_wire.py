@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from breadcrumbs.messages import STRICT_JSON, Message, Role, ToolCall, compact_json
 from breadcrumbs.turns import Usage
@@ -63,7 +63,20 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class ChatRequest(BaseModel):
+class Body(BaseModel):
+    """A request; all of its text can be written down as UTF-8."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, value: Any) -> Any:
+        try:
+            compact_json(value).encode()
+        except (TypeError, ValueError, RecursionError) as error:  # JSON can spell half a character
+            raise ValueError("holds what UTF-8 text cannot, such as half a character") from error
+        return value
+
+
+class ChatRequest(Body):
     """The part of a chat completion request that is used; other fields are passed over."""
 
     model: str
@@ -77,7 +90,7 @@ class ChatRequest(BaseModel):
     n: int | None = None
 
 
-class DecisionRequest(BaseModel):
+class DecisionRequest(Body):
     """A person's decision on a held write."""
 
     approve: bool

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from breadcrumbs.events import Approval, Done, Event, Text, Think, ToolCallEvent, ToolResult
 from breadcrumbs.messages import Message, Role, compact_json
-from breadcrumbs.openai_wire import MAX_MESSAGES
+from breadcrumbs.openai_wire import MAX_MESSAGES, Body
 from breadcrumbs.turns import Usage
 
 SERVER_LABEL = "breadcrumbs"
@@ -52,7 +52,7 @@ class Echo(BaseModel):
     type: Literal["mcp_approval_request", "mcp_call", "mcp_list_tools", "reasoning"]
 
 
-class ResponsesRequest(BaseModel):
+class ResponsesRequest(Body):
     """The part of a Responses request that is used; other fields are passed over."""
 
     model: str

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from breadcrumbs.openai_wire import WireMessage
+from breadcrumbs.openai_wire import Body, WireMessage
 
 Open = ConfigDict(extra="allow")
 
@@ -43,7 +43,7 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-class RunRequest(BaseModel):
+class RunRequest(Body):
     """A run to begin: a user's text or a whole conversation, maybe going on from an earlier run."""
 
     model_config = ConfigDict(extra="forbid")
