@@ -152,8 +152,8 @@ def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str 
         return "protocol: other calls than the behaviour needs"
     if episode.outcome != "answered":
         return f"protocol: ended {episode.outcome}"
-    before = (*scenario.shape.history, *scenario.steps)
-    tools = [*(one.tool for one in before), scenario.tool]
+    tools = [past.tool for past in scenario.shape.history]
+    tools += [*(step.tool for step in scenario.steps), scenario.tool]
     for number, (call, payload) in enumerate(_exchanges(episode.messages)):
         tool = tools[min(number // len(CALLS["dispatch"]), len(tools) - 1)]
         fault = _exchange_fault(scenario, spec, tool, call, payload)
@@ -180,8 +180,8 @@ def _exchange_fault(
         if found == (decided and scenario.behaviour == "decline"):
             return "protocol: search shows the tool where it should not, or does not"
     elif call.name == "get_tool_schema":
-        wanted = read_together(scenario) if decided else [tool]
-        if [one["name"] for one in payload["disclosed"]] != wanted:
+        names = read_together(scenario) if decided else [tool]
+        if [one["name"] for one in payload["disclosed"]] != names:
             return "protocol: schema not disclosed"
     elif call.arguments["tool_name"] != tool:
         return "protocol: another tool is called than was read about"
