@@ -25,7 +25,7 @@ from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest, write_da
 from breadcrumbs.data_gen.episode_log import EpisodeLog
 from breadcrumbs.data_gen.episodes import Episode, run_episode
 from breadcrumbs.data_gen.mending import Mender, in_mode
-from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild
+from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild, recorded
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.side_by_side import bounded
 from breadcrumbs.data_gen.stats import disclosed
@@ -186,18 +186,25 @@ async def _mended(
         hint = rebuilt.hint_of(row.scenario)
         if hint is None:
             raise DataError(f"{row.id}: its tool has no hints any more; generate the data again")
-        mender = Mender(_WHO, rebuilt.verifier_of(row.scenario), "mask", mended)
+        verifier = rebuilt.verifier_of(row.scenario)
+        mender = Mender(_WHO, verifier, "mask", mended)
         result = await mender.mend(row.scenario, hint, episode)
         if isinstance(result, str):
             broken = episode.outcome == "model_error"
             found.dropped[f"{_WHO}: the model could not write a turn" if broken else result] += 1
             continue
         new = result.row(row, "mask", {"staller": name})
+        cut = in_mode(new, "remove")
+        reason = await verifier.reason(row.scenario, recorded(cut), hint)
+        if reason is not None:
+            found.dropped[f"{_WHO}: without its stall, {reason}"] += 1
+            continue
         found.kept[result.kind] += 1
-        found.as_oracle += in_mode(new, "remove").messages == in_mode(row, "remove").messages
+        found.as_oracle += cut.messages == in_mode(row, "remove").messages
         made.append(new)
     found.reached["nudged"] = mended["stalled"]
-    found.reached.update({step: mended[step] for step in STEPS[4:]})
+    found.reached.update({step: mended[step] for step in STEPS[4:-1]})
+    found.reached["kept"] = len(made)
     return made, found
 
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from breadcrumbs.data_gen import model_stalls
 from breadcrumbs.data_gen.config import GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest, write_dataset
 from breadcrumbs.data_gen.episodes import OraclePolicy, run_episode
 from breadcrumbs.data_gen.generate import generate
-from breadcrumbs.data_gen.mending import Mended, Mender
+from breadcrumbs.data_gen.mending import Mended, Mender, in_mode
 from breadcrumbs.data_gen.model_stalls import (
     EPISODES,
     ROWS,
@@ -225,6 +226,22 @@ def test_a_dispatch_after_the_nudge_is_no_row_where_waiting_is_right(
         assert isinstance(asyncio.run(mender.mend(twin, hint, episode)), Mended)
         found = asyncio.run(mender.mend(row.scenario, hint, episode))
         assert found == "stalls: it dispatched where that was not right"
+
+
+def test_a_row_that_comes_out_otherwise_without_its_stall_is_dropped(
+    plain: Path, staller: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_world(row: Row, mode: Nudged) -> Row:
+        cut = in_mode(row, mode)
+        return dataclasses.replace(cut, meta={**cut.meta, "state_hash": "0" * 64})
+
+    monkeypatch.setattr(model_stalls, "in_mode", other_world)
+    report = harvest(plain, staller(stalls), tmp_path, 2, _silent)
+    assert report["steps"]["replayed"] == 2
+    assert report["steps"]["kept"] == 0
+    assert report["dropped"] == {
+        "stalls: without its stall, replay: the world ends in another state": 2
+    }
 
 
 def test_a_call_that_could_not_be_read_is_cut_out_and_the_stall_is_not(
