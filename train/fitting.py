@@ -136,9 +136,11 @@ def train_and_publish(
     trainer: Any, renderer: Renderer, config: RunConfig, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Train to the end, on from the last whole checkpoint if there is one, and publish."""
+    from breadcrumbs.train.golden import golden
     from breadcrumbs.train.serving import publish
 
     out = Path(config.out)
+    golden(renderer, rows)  # what cannot be published is said now, not after the last step
     main_process = trainer.is_world_process_zero()
     with trainer.args.main_process_first(local=False):  # it removes what is half-written
         checkpoint = last_checkpoint(out / CHECKPOINTS)

@@ -110,6 +110,28 @@ def canary_logprobs(
     return with_it, without
 
 
+def last_logits(model: Any, ids: Sequence[int], count: int) -> torch.Tensor:
+    """Logits [count, V] at the last positions of one sequence; no others are made.
+
+    Only the head's input is narrowed, which works for every model and through PEFT and FSDP.
+    """
+    import torch
+
+    def narrow(_head: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (inputs[0][:, -count:], *inputs[1:])
+
+    place = next(model.parameters()).device
+    hook = model.get_output_embeddings().register_forward_pre_hook(narrow)
+    try:
+        with torch.no_grad():
+            logits: torch.Tensor = model(
+                input_ids=torch.tensor([list(ids)], device=place), use_cache=False
+            ).logits[0]
+    finally:
+        hook.remove()
+    return logits
+
+
 def _logprobs(
     model: Any,
     prompt_ids: Sequence[int],
@@ -117,16 +139,6 @@ def _logprobs(
     context: AbstractContextManager[Any],
 ) -> torch.Tensor:
     """Log-probabilities [n, V] in float32 at the places of the n target tokens, teacher-forced."""
-    import torch
-
-    place = next(model.parameters()).device
-    ids = torch.tensor([[*prompt_ids, *target_ids[:-1]]], device=place)
-    positions = torch.arange(ids.shape[1], device=place)[None]
-    with torch.no_grad(), context:
-        logits = model(
-            input_ids=ids,
-            position_ids=positions,
-            use_cache=False,
-            logits_to_keep=len(target_ids),
-        ).logits[0]
-    return torch.log_softmax(logits.float(), -1)
+    with context:
+        logits = last_logits(model, [*prompt_ids, *target_ids[:-1]], len(target_ids))
+    return logits.float().log_softmax(-1)

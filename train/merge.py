@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.models import first_line, quiet, resolve_model
 from breadcrumbs.train.adapter_folder import base_name, read_adapter
+from breadcrumbs.train.golden import last_logits
 from breadcrumbs.train.run import WEIGHTS
 from breadcrumbs.train.serving import ADAPTER_CONFIG
 
@@ -96,13 +97,7 @@ def _load(folder: Path) -> Any:
 
 
 def _logits(model: Any, conversations: Sequence[Mapping[str, Any]]) -> list[torch.Tensor]:
-    import torch
-
-    with torch.no_grad():
-        return [
-            model(torch.tensor([one["prompt_ids"]]), logits_to_keep=POSITIONS).logits[0]
-            for one in conversations[:PROMPTS]
-        ]
+    return [last_logits(model, one["prompt_ids"], POSITIONS) for one in conversations[:PROMPTS]]
 
 
 def _largest_gap(wanted: Sequence[torch.Tensor], found: Sequence[torch.Tensor]) -> float:

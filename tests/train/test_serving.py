@@ -149,14 +149,20 @@ def test_sharded_tensors_are_gathered(tmp_path: Path) -> None:
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor
 
-    inner = torch.nn.ModuleDict({"default": torch.nn.Linear(4, 2, bias=False)})
-    model = torch.nn.ModuleDict({"lora_A": inner, "base_layer": torch.nn.Linear(4, 2)})
-    whole = inner["default"].weight.detach().clone()
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            inner = {"default": torch.nn.Linear(4, 2, bias=False)}
+            self.lora_A = torch.nn.ModuleDict(inner)
+            self.base_layer = torch.nn.Linear(4, 2)
+
+    model = Layer()
+    whole = model.lora_A["default"].weight.detach().clone()
     store = distributed.FileStore(str(tmp_path / "store"), 1)
     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         fully_shard(model, mesh=distributed.init_device_mesh("cpu", (1,)))
-        assert isinstance(inner["default"].weight, DTensor)
+        assert isinstance(model.lora_A["default"].weight, DTensor)
         found = adapter_weights(model)
     finally:
         distributed.destroy_process_group()
