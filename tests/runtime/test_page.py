@@ -97,6 +97,8 @@ def test_a_person_asks_looks_and_approves_by_keyboard(
     say(page, "Open a ticket: Lift is stuck")
     card = page.get_by_role("article", name="create_ticket")
     card.wait_for()
+    focused = "document.activeElement.className + document.activeElement.id"
+    assert page.evaluate(focused) == "said"  # a card never takes the focus
     assert page.get_by_text(script.stall[:20]).first.is_visible()  # the folded thinking line
     assert not page.locator(".think div").is_visible()
     page.locator(".think summary").click()
@@ -107,8 +109,6 @@ def test_a_person_asks_looks_and_approves_by_keyboard(
     for shown in ("title", '"Lift is stuck"', "contact_email", '"ann@example.com"', "write"):
         assert card.get_by_text(shown, exact=True).is_visible()
     assert re.fullmatch(r"[0-4]:\d\d left", card.get_by_role("timer").inner_text())
-    focused = "document.activeElement.className + document.activeElement.id"
-    assert page.evaluate(focused) == "said"  # a card never takes the focus
     shot(page, "card-light")
     approve = card.get_by_role("button", name="Approve create_ticket")
     playwright.expect(approve).to_be_enabled(timeout=WAIT_MS)
