@@ -8,8 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from breadcrumbs.eval.charts import trade_off
 from breadcrumbs.eval.measures import BY_NAME
 from breadcrumbs.eval.records import CELLS, SCORES, SUITE
+from breadcrumbs.eval.report_tables import spot_of
 from breadcrumbs.eval.report_transcripts import box_id, episode_box, opener, read_lines
 from breadcrumbs.eval.suite_view import HEADLINE
 
@@ -60,10 +62,24 @@ def episodes_section(run: Path, boxes: Mapping[str, str]) -> str:
     )
     every = "".join(_figures_of(policy, results, boxes) for policy in results["episodes"])
     return (
-        f"<section><h2>Whole episodes</h2><p>{escape(note)}</p>{_headline(results, boxes)}"
+        f"<section><h2>Whole episodes</h2><p>{escape(note)}</p>{_plane(results)}"
+        f"{_headline(results, boxes)}"
         f"<details><summary>Every number</summary>{every}</details>"
         f"{_grids(results)}</section>"
     )
+
+
+def _plane(results: Mapping[str, Any]) -> str:
+    """All policies with every tier on, both errors on one plane."""
+    found = (
+        spot_of(policy.replace("_", " "), policy, cells.get(ALL_ON, {}))
+        for policy, cells in results["episodes"].items()
+    )
+    spots = [spot for spot in found if spot is not None]
+    if not spots:
+        return ""
+    chart = trade_off(spots, "Right calls against reckless ones, whole episodes")
+    return f'<div class="two"><figure>{chart}</figure></div><p></p>'
 
 
 def _headline(results: Mapping[str, Any], boxes: Mapping[str, str]) -> str:

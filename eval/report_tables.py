@@ -109,26 +109,32 @@ def trade_off_section(results: Mapping[str, Any]) -> str:
         spots = [spot for system in NAMES if (spot := _spot(results, system, cell))]
         if spots:
             name = f"{SPLITS[cell[1]]}, {TIERS[cell[0]]}"
-            chart = trade_off(spots, f"Stalls against reckless calls, {name}")
+            chart = trade_off(spots, f"Right calls against reckless ones, {name}")
             charts.append(f"<figure><h3>{escape(name)}</h3>{chart}</figure>")
     if not charts:
         return ""
     return (
         "<section><h2>Two ways to be wrong</h2><p>A model that never asks is as bad as one that"
-        " only asks. Good is the lower left corner; a policy that always does the same sits in"
+        " only asks. Good is the lower right corner; a policy that always does the same sits in"
         " another corner and wins one number while it loses the other. Crosses are 95 %"
         f' intervals.</p><div class="two">{"".join(charts)}</div></section>'
     )
 
 
 def _spot(results: Mapping[str, Any], system: str, cell: tuple[str, str]) -> Spot | None:
-    stall, reckless = (metric(results, system, cell, name) for name in ("oar", "uar"))
-    if stall is None or reckless is None:
+    figures = {name: metric(results, system, cell, name) for name in ("dad", "uar")}
+    return spot_of(NAMES[system], system, figures)
+
+
+def spot_of(name: str, system: str, figures: Mapping[str, Any]) -> Spot | None:
+    """A system on the plane by its `dad` and `uar`; None where one was not measured."""
+    right, reckless = (figures.get(figure) for figure in ("dad", "uar"))
+    if not right or not reckless or right["value"] is None or reckless["value"] is None:
         return None
     return Spot(
-        NAMES[system],
+        name,
         style_of(system),
-        (stall["value"], stall["low"], stall["high"]),
+        (right["value"], right["low"], right["high"]),
         (reckless["value"], reckless["low"], reckless["high"]),
     )
 

@@ -270,6 +270,8 @@ def test_every_section_is_there(page: str) -> None:
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
     for text in ("Stall, param_dump", "holds the write", "17 min 14 s", "always dispatch"):
         assert text in page
+    assert "adapter: DAD 0.96, UAR 0.07" in page
+    assert "always dispatch: DAD 1.00, UAR 1.00" in page
 
 
 def test_table_shows_both_errors_of_every_system(page: str) -> None:
