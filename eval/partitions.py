@@ -159,8 +159,11 @@ def partition(rows: Rows, labels: Labels) -> Partitions:
         if sums is None or reference is None or peak is None:
             sums, reference, peak = found
             continue
-        common = torch.maximum(reference, found[1])
-        sums = _rescaled(sums, reference - common) + _rescaled(found[0], found[1] - common)
+        # A segment that has no key in a block must not be measured against that block's maximum.
+        own = found[1].masked_fill(torch.isneginf(found[2]), _NOTHING)
+        reference = reference.masked_fill(torch.isneginf(peak), _NOTHING)
+        common = torch.maximum(reference, own)
+        sums = _rescaled(sums, reference - common) + _rescaled(found[0], own - common)
         reference, peak = common, torch.maximum(peak, found[2])
     assert sums is not None
     assert reference is not None

@@ -76,8 +76,8 @@ def test_partitions_equal_float64_however_far_apart_segments_lie(
     assert torch.isneginf(found.lse[..., 4]).all()
     weights = torch.softmax(exact, -1)
     mean_logit, squares = found.moments()
-    assert torch.allclose(mean_logit.sum(-1).double(), (weights * exact).sum(-1), rtol=1e-4)
-    assert torch.allclose(squares.sum(-1).double(), (weights**2).sum(-1), rtol=1e-4)
+    assert torch.allclose(mean_logit.sum(-1).double(), (weights * exact).sum(-1), rtol=1e-3)
+    assert torch.allclose(squares.sum(-1).double(), (weights**2).sum(-1), rtol=1e-3)
 
 
 def test_uniform_attention_has_no_density_and_all_its_tokens() -> None:
