@@ -185,8 +185,9 @@ def _watched(base: Any, record: _Record) -> Iterator[tuple[int, Any]]:
             yield id(block), block
             for part in block.children():
                 yield id(part), part
-                if isinstance(getattr(part, "layer_idx", None), int):
-                    record.attention[part.layer_idx] = part
+                layer = getattr(part, "layer_idx", None)
+                if isinstance(layer, int):
+                    record.attention[layer] = part
                     for child in part.children():
                         yield id(child), child
 
@@ -250,7 +251,7 @@ def _written(record: _Record, layer: int, parts: torch.Tensor, own: torch.Tensor
     slots[torch.arange(heads), :, torch.arange(heads)] = last
     flat = slots.flatten(2).to(read.dtype)
     offset = projection(torch.zeros_like(flat[:1, :1]))
-    written = (projection(flat) - offset).float()
+    written: torch.Tensor = (projection(flat) - offset).float()
     whole = (record.output_of(projection) - offset[0, 0]).float()
     if not _near(written.sum((0, 1)), whole, read.dtype):
         raise ProbeError(f"layer {layer}'s output projection is not linear")
@@ -287,10 +288,10 @@ def _direction(
         raise ProbeError("something stands between the last layer and the final norm")
     # A flat vector of the stream's own size shows the norm's factors at that size.
     size = stream.float().square().mean().sqrt().to(stream.dtype)
-    factors = (norms[0](size.expand(1, 1, stream.numel()))[0, 0] / size).float()
+    factors: torch.Tensor = (norms[0](size.expand(1, 1, stream.numel()))[0, 0] / size).float()
     if not _near(stream.float() * factors, hidden.float(), stream.dtype):
         raise ProbeError("the final norm does not scale each channel by itself")
-    return slope[0, 0].float() * factors
+    return factors * slope[0, 0].float()
 
 
 def _require_sum(block: Any, record: _Record, layers: Collection[int]) -> None:

@@ -89,10 +89,13 @@ class Capture:
         missing = sorted(set(self.rows) - set(positions))
         if missing:
             raise ProbeError(f"rows {missing} never ran; they lie in a prefix computed before")
+        began = time.thread_time()
         coverage = self.coverage() if self.coverage else None
-        return SegmentStats.joined(
+        stats = SegmentStats.joined(
             tuple(layers), tuple(positions), [self._found[i] for i in layers], coverage
         )
+        self.seconds += time.thread_time() - began
+        return stats
 
     def observe(
         self,
@@ -125,15 +128,19 @@ class Capture:
         rows = rows_of(wanted, first, (query, key), mask, options)
         labels = self._labels_of(last - key.shape[2], last, key.device)
         found = partition(rows, labels)
+        own = output[0, [row - first for row in wanted]]
         piece = Piece(wanted, found)
-        if self.with_outputs or layer not in self._checked:
+        if self.with_outputs:
             found.require_keys()
-            parts = segment_outputs(rows, value[0], found.total(), labels)
-            own = output[0, [row - first for row in wanted]]
+            parts = segment_outputs(rows, value[0], found.total(), labels.runs, self.n_segments)
             _check_outputs(module, parts, own)
+            piece = Piece(wanted, found, parts, own.detach())
+        elif layer not in self._checked:  # one row shows whether the attention is known
+            found.require_keys()
+            everything = ((0, key.shape[2], 0),)
+            whole = segment_outputs(rows.last(), value[0], found.total()[:, -1:], everything, 1)
+            _check_outputs(module, whole, own[-1:])
             self._checked.add(layer)
-            if self.with_outputs:
-                piece = Piece(wanted, found, parts, own.detach())
         self._found.setdefault(layer, []).append(piece)
         self.seconds += time.thread_time() - began
 

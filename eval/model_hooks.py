@@ -73,8 +73,8 @@ def followed_positions(
     def before(_: Any, args: Any, kwargs: Any) -> None:
         given = signature.bind_partial(*args, **kwargs).arguments
         given |= given.pop("kwargs", {})
-        ids, embeds = given.get("input_ids"), given.get("inputs_embeds")
-        tokens = ids.shape[1] if ids is not None else embeds.shape[1]
+        ids = given.get("input_ids")
+        tokens = (given["inputs_embeds"] if ids is None else ids).shape[1]
         positions = given.get("position_ids")
         if given.get("attention_mask") is None and _has_jumps(positions):
             raise ProbeError(

@@ -93,7 +93,7 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
     curves = {name: _curve([row for row in rows if row.model == name]) for name in names}
     result = {"config": to_dict(config), "rows": [asdict(row) for row in rows], "curves": curves}
     write_text(config.out / RESULT, json.dumps(result, indent=1) + "\n")
-    return _table(curves)
+    return "\n".join((_table(curves), *_notes(rows)))
 
 
 def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
@@ -230,6 +230,12 @@ def _table(curves: dict[str, list[dict[str, Any]]]) -> str:
                 f" {point['uniform_log_odds']['median']:>10.2f}"
             )
     return "\n".join(lines)
+
+
+def _notes(rows: Sequence[ProbeRow]) -> list[str]:
+    """What of each model was measured, and what was refused."""
+    notes = (f"{row.model}: {'; refused: '.join((row.coverage, *row.refusals))}" for row in rows)
+    return list(dict.fromkeys(notes))
 
 
 def _shown(mass: dict[str, float] | None) -> str:

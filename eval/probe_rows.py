@@ -136,7 +136,7 @@ def tables_of(cell: Cell, rendered: Rendered, fine: Measured, whole: Measured) -
     """Every layer, head and segment of a cell, and the parts of `schema`: pyarrow tables."""
     from breadcrumbs.eval.attention_table import attention_table
 
-    facts = {
+    facts: dict[str, str | int | float] = {
         "model": cell.model,
         "scenario": cell.scenario,
         "tool": cell.tool,

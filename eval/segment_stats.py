@@ -102,32 +102,38 @@ class SegmentStats:
         Raises:
             ProbeError: layers differ in their heads, or a row sees no key.
         """
-        if len({pieces[0].partitions.lse.shape[0] for pieces in found}) > 1:
+        if len({pieces[0].partitions.peak.shape[0] for pieces in found}) > 1:
             raise ProbeError(
                 "layers differ in their number of heads; measure them in groups with `layers`"
             )
 
         def stacked(name: str) -> torch.Tensor:
-            return torch.stack(
-                [
-                    torch.cat([getattr(piece.partitions, name).cpu() for piece in pieces], 1)
-                    for pieces in found
-                ]
-            )
+            """[.., L, H, R, S]."""
+            by_layer = [
+                torch.cat([getattr(piece.partitions, name).cpu() for piece in pieces], -2)
+                for pieces in found
+            ]
+            return torch.stack(by_layer, -4)
 
-        for piece in (piece for pieces in found for piece in pieces):
-            piece.partitions.require_keys()
+        sinks = [pieces[0].partitions.sink for pieces in found]
+        none = torch.full(found[0][0].partitions.peak.shape[:1], -torch.inf)
+        sink = torch.stack([none if each is None else each.cpu() for each in sinks])
+        whole = Partitions(
+            stacked("sums"), stacked("reference"), stacked("peak"), stacked("visible"), sink
+        )
+        whole.require_keys()
+        mean_logit, squares = whole.moments()
         parts = [[p.parts for p in pieces if p.parts is not None] for pieces in found]
         own = [[p.output for p in pieces if p.output is not None] for pieces in found]
         return cls(
             layers=layers,
             rows=rows,
-            lse=stacked("lse"),
-            visible=stacked("visible"),
-            peak=stacked("peak"),
-            mean_logit=stacked("mean_logit"),
-            squares=stacked("squares"),
-            virtual_sink=torch.stack([pieces[0].partitions.sink.cpu() for pieces in found]),
+            lse=whole.lse,
+            visible=whole.visible,
+            peak=whole.peak,
+            mean_logit=mean_logit,
+            squares=squares,
+            virtual_sink=sink,
             outputs=tuple(torch.cat(each, 1).cpu() for each in parts if each),
             own_outputs=tuple(torch.cat(each).cpu() for each in own if each),
             coverage=coverage,

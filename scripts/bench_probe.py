@@ -45,6 +45,7 @@ def _prefill(tokens: int, rows: int) -> dict[str, Any]:
         began = time.thread_time()
         with capturing(model, segments, SEGMENTS, wanted) as capture:
             run_prompt(model, ids)
+            capture.stats()
         rest = time.thread_time() - began - capture.seconds
         ratios.append(1 + capture.seconds / rest)
     return row(statistics.median(ratios), "x", REST)

@@ -123,6 +123,7 @@ def test_masses_add_up_and_a_stopped_run_goes_on(
     config = _config(tiny_model_folder, data, tmp_path)
     table = probe_attention(config, lambda *_: None)
     assert "base" in table
+    assert table.endswith("base: attention in 2 of 2 layers")
     result = json.loads((tmp_path / probe.RESULT).read_text())
     for row in result["rows"]:
         total = sum(values[3] for values in row["mass"].values())

@@ -60,6 +60,26 @@ def test_measures_equal_those_of_the_weights() -> None:
     assert torch.allclose(measured.peak[0, ..., :4], best)
 
 
+@pytest.mark.parametrize("block", [7, 40])
+@pytest.mark.parametrize("depth", [0.0, 100.0, 3000.0])
+def test_partitions_equal_float64_however_far_apart_segments_lie(
+    monkeypatch: pytest.MonkeyPatch, block: int, depth: float
+) -> None:
+    offsets = torch.tensor([0.0, -1.0, 0.5, -0.3])[IDS] * depth
+    bias = offsets.expand(1, 1, TOKENS)
+    exact = (rows().logits(slice(0, TOKENS)) + offsets).double()
+    monkeypatch.setattr(Rows, "block", property(lambda self: block))
+    found = partition(rows(bias=bias), make_labels(IDS, SEGMENTS))
+    for segment in range(4):
+        expected = torch.logsumexp(exact[..., segment == IDS], -1)
+        assert torch.allclose(found.lse[..., segment].double(), expected, rtol=1e-6, atol=1e-5)
+    assert torch.isneginf(found.lse[..., 4]).all()
+    weights = torch.softmax(exact, -1)
+    mean_logit, squares = found.moments()
+    assert torch.allclose(mean_logit.sum(-1).double(), (weights * exact).sum(-1), rtol=1e-3)
+    assert torch.allclose(squares.sum(-1).double(), (weights**2).sum(-1), rtol=1e-3)
+
+
 def test_uniform_attention_has_no_density_and_all_its_tokens() -> None:
     measured = stats(rows(query=torch.zeros(HEADS, 2, 8)))
     assert measured.log2_density()[..., :4].abs().max() < 1e-5
