@@ -37,7 +37,10 @@ from breadcrumbs.gateway.gateway import GatewaySettings, simulated_gateway
 from breadcrumbs.gateway.namings import NAMINGS, OWN
 from breadcrumbs.gateway.payloads import NEXT_STEP
 from breadcrumbs.messages import compact_json
+from breadcrumbs.rendering import load_renderer
 from breadcrumbs.train.batches import decision_message
+from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.preflight import examine
 
 HELD_OUT = "workbench"
 TRAINED = tuple(name for name in NAMINGS if name != HELD_OUT)
@@ -277,6 +280,17 @@ def test_a_set_of_every_shape_validates(mixed: Path) -> None:
     rows = read_manifest(mixed)["counts"]["trajectories"]
     assert all(sum(values.values()) == rows for values in counted.values())
     assert all(len(values) > 1 for axis, values in counted.items() if axis != "naming")
+
+
+@pytest.mark.parametrize("folder", ["named", "mixed"])
+def test_generated_rows_pass_preflight(
+    folder: str, request: pytest.FixtureRequest, chatml_tokenizer: Any
+) -> None:
+    rows = [row.to_record() for row in load_rows(request.getfixturevalue(folder), "train")]
+    config = TrainConfig(data="d", out="o", steps=1, max_tokens=None)
+    examples, faults = examine(rows, load_renderer(chatml_tokenizer), config)
+    assert faults == []
+    assert len(examples) == len(rows)
 
 
 def test_searches_show_up_to_their_hits_and_made_up_tools_among_them(mixed: Path) -> None:
