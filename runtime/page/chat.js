@@ -40,6 +40,7 @@ class Answer {
     this.box = element("div", "answer");
     this.calls = new Map();
     this.paragraph = null;
+    this.held = null;
     byId("log").append(this.box);
   }
 
@@ -73,10 +74,12 @@ class Answer {
   tool_result(event) {
     const [made, call] = this.calls.get(event.id);
     const { payload } = event;
-    const about = payload.tool_name ? ` ${payload.tool_name}` : "";
+    const about = payload.tool ? ` ${payload.tool}` : "";
     const state = payload.status ?? payload.layer ?? "answered";
     made.querySelector("summary").textContent = plain(`${call.name}${about}: ${state}`);
     made.append(element("pre", "", plain(JSON.stringify(payload, null, 2))));
+    if (this.held !== null) this.held.textContent = plain(`Held for approval: ${state}`);
+    this.held = null;
   }
 
   approval(event) {
@@ -85,6 +88,7 @@ class Answer {
     link.href = `#card-${event.approval_id}`;
     line.append(link);
     this.box.append(line);
+    this.held = line;
     this.paragraph = null;
   }
 

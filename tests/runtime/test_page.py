@@ -118,6 +118,8 @@ def test_a_person_asks_looks_and_approves_by_keyboard(
     page.keyboard.press("Enter")
     page.get_by_text("The ticket is open.", exact=True).first.wait_for()
     page.get_by_text("create_ticket: done").first.wait_for()
+    assert page.get_by_text("execute_tool create_ticket: done").is_visible()
+    assert page.get_by_text("Held for approval: done").is_visible()
     assert waiting(live.journal) == ["done"]
     assert card.count() == 0
     assert page.outside == []
