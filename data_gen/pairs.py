@@ -18,7 +18,7 @@ from typing import Any, get_args
 from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
-from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.stalls import StallKind, stall_text, subject_of
 from breadcrumbs.data_gen.stats import disclosed
 from breadcrumbs.data_gen.verify import decision_messages
 from breadcrumbs.files import write_json_lines
@@ -85,7 +85,7 @@ def _over_stall(row: Row, prompt: tuple[Message, ...], chosen: Message) -> Pair 
     schema = _schema(prompt, row.scenario.tool)
     if situation is None or schema is None:
         return "dispatch: no schema was disclosed"
-    subject = Subject(row.scenario.tool, schema, row.scenario.gold_arguments)
+    subject = subject_of(row.scenario, schema)
     rng = random.Random(f"{row.scenario.seed}/rejected")
     for _ in range(_TRIES):
         text = stall_text(rng.choice(get_args(StallKind)), subject, rng)
