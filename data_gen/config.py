@@ -20,8 +20,10 @@ from breadcrumbs.data_gen.requests import Phrasing
 from breadcrumbs.data_gen.scenarios import Prompts
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.shaping import Shapes
+from breadcrumbs.data_gen.speech import Language
 from breadcrumbs.data_gen.splits import Split
 from breadcrumbs.endpoint_config import EndpointConfig
+from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.catalog import Catalog
 
 
@@ -60,7 +62,12 @@ class GenerateConfig:
     shortfall: Literal["error", "report"] = "error"
     """What fewer rows than asked for are: an error, or a count in the manifest."""
     phrasing: Phrasing = "varied"
-    """`plain` says every argument by its own name, in a list; small models learn it soonest."""
+    """`plain` says every argument by its own name, in a list; small models learn it soonest.
+    `personas` are people from terse to rambling; `languages` and `typo_share` need them."""
+    languages: tuple[Language, ...] = ("en",)
+    """What users and assistant speak; one that is named twice is spoken twice as often."""
+    typo_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of requests that are typed in haste."""
     prompts: Prompts = "few"
     """`varied` puts system prompts together from parts, tier 2 off among them."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
@@ -95,19 +102,39 @@ class GenerateConfig:
     """Share of training twins whose requests the endpoint puts into other words."""
 
 
+_FIRST = {"prompts": "few", "languages": ["en"], "typo_share": 0.0}
+"""What came later, as it was before there was a choice."""
+
+
+def check_surface(config: GenerateConfig) -> None:
+    """Whether the parts of a config that choose words go together.
+
+    Raises:
+        ConfigError: languages or typos without personas, or no language.
+    """
+    if not config.languages:
+        raise ConfigError("languages: name at least one of en, de, fr, es, pt, zh, ja")
+    if config.phrasing == "personas":
+        return
+    for name in ("languages", "typo_share"):
+        if to_dict(config)[name] != _FIRST[name]:
+            raise ConfigError(f"{name}: needs phrasing personas, but it is {config.phrasing!r}")
+
+
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
     """The config as a manifest holds it; what a set does not ask for leaves no byte there."""
     body = to_dict(config)
     if config.shapes == Shapes():
         del body["shapes"]
-    if config.prompts == "few":
-        del body["prompts"]
     if config.nudged == "remove":
         del body["nudged"]
     if not config.include:
         del body["include"], body["include_sha256"]
     for name in ("kinds", "eval_kinds"):
         if not body[name]:
+            del body[name]
+    for name in ("prompts", "languages", "typo_share"):
+        if body[name] == _FIRST[name]:
             del body[name]
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]

@@ -15,8 +15,9 @@ from typing import Any, get_args
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.grounding import Source, ground
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text, subject_of
 from breadcrumbs.data_gen.verify import effect_difference, replay
 from breadcrumbs.errors import DataError
 from breadcrumbs.events import Nudge
@@ -86,11 +87,12 @@ async def replayed(
 
 
 def _subject(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> Subject:
+    hint = localised(hint, spec, scenario.surface.language)
     asks = {
         name: argument.questions or (f"Which {argument.label} should I use?",)
         for name, argument in hint.arguments.items()
     }
-    return Subject(spec.name, spec.input_schema, scenario.gold_arguments, asks)
+    return subject_of(scenario, spec.input_schema, asks)
 
 
 def cut_stalls(messages: Sequence[Message], kept: Collection[str] = frozenset()) -> list[Message]:

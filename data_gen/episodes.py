@@ -14,10 +14,17 @@ from typing import Any
 
 from breadcrumbs.data_gen.distractors import with_distractors
 from breadcrumbs.data_gen.lengthening import lengthened
+from breadcrumbs.data_gen.reports import done_first, report, stays
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
-from breadcrumbs.data_gen.script import NO, QUESTION_THOUGHT, THOUGHTS, YES, Script, Step
+from breadcrumbs.data_gen.script import (
+    QUESTION_THOUGHT,
+    THOUGHTS,
+    Script,
+    Step,
+    says_no,
+    says_yes,
+)
 from breadcrumbs.data_gen.shape import Past
-from breadcrumbs.data_gen.values import words
 from breadcrumbs.events import Done, Event
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.gateway import (
@@ -32,13 +39,6 @@ from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.radar import Radar
 from breadcrumbs.turns import Policy, Turn
-
-REPORTS = {
-    "create": "Done. The {noun} was created as {key}.",
-    "update": "Done. {key} was updated.",
-    "delete": "Done. {key} was deleted.",
-    "append": "Done. It was added to {key}.",
-}
 
 
 class OraclePolicy:
@@ -106,10 +106,10 @@ class OraclePolicy:
 
     def _reply(self, messages: Sequence[Message], payload: Mapping[str, Any]) -> Turn:
         """What is right after the user's next words: the call after a yes, else only words."""
-        if messages[-1].content in YES:
+        if says_yes(messages[-1].content):
             return self._execute(messages)
-        if messages[-1].content in NO:
-            return Turn(f"Then it stays as it is: nothing was run with {words(self.spec.name)}.")
+        if says_no(messages[-1].content):
+            return Turn(stays(self.spec, self.scenario))
         return Turn(report(self.spec, self.scenario, payload))
 
     def _execute(self, messages: Sequence[Message]) -> Turn:
@@ -165,58 +165,6 @@ def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
             payload = json.loads(message.content)
             return payload if isinstance(payload, dict) else {}
     return {}
-
-
-def done_first(scenario: Scenario) -> str:
-    """That what was asked for first is done; empty where nothing was."""
-    if scenario.kind != "several":
-        return ""
-    return "".join(f"Done: {words(step.tool)}. " for step in scenario.steps)
-
-
-def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> str:
-    """One honest sentence on what the gateway answered."""
-    status = payload.get("status")
-    name = words(spec.name)
-    if status == "approval_required":
-        return f"The request to {name} waits for approval; it has not run yet."
-    if status == "denied":
-        return f"The request to {name} was denied, so nothing was changed."
-    if status == "expired":
-        return f"The approval to {name} ran out, so nothing was changed."
-    if status != "done":
-        return f"The request to {name} did not succeed: {payload.get('reason', status)}."
-    injected = scenario.script.injected
-    return _done_report(spec, scenario, _less(payload.get("result"), injected))
-
-
-def _less(result: Any, injected: str) -> Any:
-    """A result without the field that holds an order instead of data."""
-    if not injected or not isinstance(result, dict):
-        return result
-    return {k: _less(v, injected) for k, v in result.items() if v != injected}
-
-
-def _done_report(spec: ToolSpec, scenario: Scenario, result: Any) -> str:
-    effect = spec.effect
-    fields = result if isinstance(result, dict) else {}
-    if effect is None or effect.op == "record":
-        return f"Done: {words(spec.name)}."
-    if effect.op == "list":
-        records = next((v for v in fields.values() if isinstance(v, list)), [])
-        return f"I found {len(records)} in {words(effect.collection)}."
-    if effect.op == "get":
-        return f"Here it is: {_facts(fields)}."
-    named = scenario.gold_arguments.get(effect.key_argument or "")
-    key = named if named is not None else next(iter(fields.values()), "it")
-    noun = words(effect.collection).removesuffix("s")
-    return REPORTS[effect.op].format(noun=noun, key=key)
-
-
-def _facts(fields: Mapping[str, Any], limit: int = 3) -> str:
-    inner = next((v for v in fields.values() if isinstance(v, dict)), fields)
-    facts = [f"{words(k)} {v}" for k, v in inner.items() if isinstance(v, str | int | float)]
-    return ", ".join(facts[:limit]) or "nothing stored"
 
 
 class ScriptedApprover:

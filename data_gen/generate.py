@@ -37,6 +37,7 @@ from breadcrumbs.data_gen.config import (
     Amount,
     GenerateConfig,
     amounts,
+    check_surface,
     config_dict,
     inputs_hash,
     kinds_of,
@@ -83,11 +84,13 @@ def generate(
     end of this process, the same call goes on from there, with any workers and engine.
 
     Raises:
-        ConfigError: held-out lists do not fit the catalog, or the endpoint cannot be asked.
+        ConfigError: held-out lists do not fit the catalog, choices of words do not go together,
+            or the endpoint cannot be asked.
         CatalogError: catalog and hints do not fit each other.
         DataError: `out` holds something else, cannot be written, or too few rows can be made.
         ModelError: the endpoint gives no usable answer; the same call goes on from there.
     """
+    check_surface(config)
     included = read_included(config)
     inputs = _inputs(included.config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints

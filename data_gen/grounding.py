@@ -20,6 +20,8 @@ from breadcrumbs.messages import Message, json_object
 
 Source = Literal["user", "system", "tool_result", "default", "composed", "derived"]
 _DATE_TIME = re.compile(r"(?<=\d)t(?=\d)")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of scripts without spaces: each is a word of its own."""
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
 
 
@@ -29,6 +31,8 @@ def normalise(text: str) -> str:
     `25.0` and `25` are the same; punctuation, accents' encoding and spacing do not count.
     """
     folded = _DATE_TIME.sub(" ", unicodedata.normalize("NFKC", text).casefold())
+    if not folded.isascii():
+        folded = _CJK.sub(r" \g<0> ", folded)
     tokens = (_number(token) for token in _TOKEN.findall(words(folded)))
     return f" {' '.join(tokens)} "
 

@@ -18,7 +18,7 @@ from typing import Any, get_args
 from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
-from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.stalls import StallKind, stall_text, subject_of
 from breadcrumbs.data_gen.stats import disclosed
 from breadcrumbs.data_gen.verify import decided_at, decision_place
 from breadcrumbs.files import write_json_lines
@@ -96,7 +96,7 @@ def _over_stall(row: Row, prompt: tuple[Message, ...], chosen: Message) -> Pair 
     schema = _schema(prompt, row.scenario.tool)
     if situation is None or schema is None:
         return "dispatch: no schema was disclosed"
-    subject = Subject(row.scenario.tool, schema, row.scenario.gold_arguments)
+    subject = subject_of(row.scenario, schema)
     rng = random.Random(f"{row.scenario.seed}/rejected")
     for attempt in range(_TRIES):
         kind = rng.choice(get_args(StallKind))

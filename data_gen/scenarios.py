@@ -18,11 +18,15 @@ from typing import Any, Literal
 from breadcrumbs import prompt_grammar, prompts
 from breadcrumbs.data_gen.grounding import absent, normalise
 from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
-from breadcrumbs.data_gen.questions import plain_question, question_for
+from breadcrumbs.data_gen.localise import localised
+from breadcrumbs.data_gen.personas import SpokenPlan, plan_spoken
+from breadcrumbs.data_gen.questions import plain_question, question_for, spoken_question
 from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
 from breadcrumbs.data_gen.script import Script, Step, script_from_dict
 from breadcrumbs.data_gen.shape import Shape, shape_from_dict
+from breadcrumbs.data_gen.speech import Language, Speech, Surface, pick, speech
 from breadcrumbs.data_gen.splits import Split, argument_kind
+from breadcrumbs.data_gen.typos import with_typos
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
@@ -84,6 +88,12 @@ class Scenario:
     """What a special kind of scenario adds; plain ones have none."""
     shape: Shape = field(default_factory=Shape)
     """How what it is about is shown."""
+    surface: Surface = field(default_factory=Surface)
+
+    @property
+    def speech(self) -> Speech:
+        """What user and assistant say it with."""
+        return speech(self.surface.voice)
 
     @property
     def kind(self) -> str:
@@ -106,8 +116,10 @@ class Scenario:
         return self.script.slip
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; a script or shape that says nothing is left out."""
+        """Plain JSON values; a script, shape or surface that says nothing is left out."""
         body = dataclasses.asdict(self)
+        if not self.surface.persona:
+            del body["surface"]
         if not self.kind:
             del body["script"]
         if self.shape == Shape():
@@ -126,6 +138,8 @@ def scenario_from_dict(data: Mapping[str, Any]) -> Scenario:
         body["missing"] = tuple(body["missing"])
         body["hidden_tools"] = tuple(body["hidden_tools"])
         body["composed"] = {k: _composed(v) for k, v in body["composed"].items()}
+        if "surface" in body:
+            body["surface"] = Surface(**body["surface"])
         if "script" in body:
             body["script"] = script_from_dict(body["script"])
         if "shape" in body:
@@ -147,9 +161,10 @@ class Blueprint:
     split: Split
     spec: ToolSpec
     hint: ToolHint
+    """In the language of the surface."""
     said: dict[str, Any]
     topic: Topic | None
-    plan: RequestPlan
+    plan: RequestPlan | SpokenPlan
     drop: str | None
     """The required argument the clarify twin leaves out."""
     search_query: str
@@ -160,6 +175,12 @@ class Blueprint:
     reply: str
     approval: ApprovalPlan
     decoy: bool
+    surface: Surface = field(default_factory=Surface)
+
+    @property
+    def speech(self) -> Speech:
+        """What user and assistant say it with."""
+        return speech(self.surface.voice)
 
     @property
     def gold(self) -> dict[str, Any]:
@@ -181,6 +202,8 @@ class Recipe:
 
     phrasing: Phrasing = "varied"
     prompts: Prompts = "few"
+    languages: tuple[Language, ...] = ("en",)
+    typo_share: float = 0.0
     optional_share: float = 0.4
     max_hits: int = 2
     waiting_share: float = 0.0
@@ -205,8 +228,14 @@ def make_blueprint(
     *,
     seed: int,
     drop: str | None,
+    language: Language | None = None,
 ) -> Blueprint | Dropped:
-    """Draw one blueprint; `key` and `seed` fix it. `index` searches the split's own catalog."""
+    """Draw one blueprint; `key` and `seed` fix it. `index` searches the split's own catalog.
+
+    `language` is one of the recipe's where none is named.
+    """
+    language = language or pick(recipe.languages, seed, key, "language")
+    hint = localised(hint, spec, language)
     rng = random.Random(f"{seed}/{key}")
     moment = _moment(rng)
     topic = rng.choice(hint.topics) if hint.topics else None
@@ -222,19 +251,16 @@ def make_blueprint(
     prompt = _system_prompt(now, rng)
     if recipe.prompts == "varied":
         prompt = prompt_grammar.varied_prompt(now, seed, key, held_out=held_out).text
-    plan = plan_request(
-        hint,
-        said,
-        spec.input_schema["properties"],
-        topic,
-        rng,
-        held_out=held_out,
-        phrasing=recipe.phrasing,
-    )
+    drawn = _plan(spec, hint, said, topic, recipe, language, rng, held_out=held_out)
+    plan = _typed(drawn, said, spec, recipe, rng)
     if drop is not None:
         texts = (plan.say((drop,)), prompt, now)
         if not absent(spec, drop, said[drop], texts, hint.arguments[drop]):
             return Dropped("the dropped value is still said")
+    number = rng.randrange(2**31)
+    question = _question(spec, hint, drop, recipe, language, rng) if drop else ""
+    if question is None:
+        return Dropped("no question asks for exactly the missing argument")
     return Blueprint(
         id=key,
         split=split,
@@ -247,11 +273,12 @@ def make_blueprint(
         search_query=query,
         system_prompt=prompt,
         now=now,
-        seed=rng.randrange(2**31),
-        question=_question(hint, drop, recipe, rng) if drop else "",
-        reply=_decline(hint, plan, recipe, rng),
+        seed=number,
+        question=question,
+        reply=_decline(hint, drawn, recipe, rng),
         approval=_approval(spec, recipe, rng),
         decoy=drop is not None and bool(_decoys(spec, drop, said)),
+        surface=drawn.surface if isinstance(drawn, SpokenPlan) else Surface(),
     )
 
 
@@ -347,6 +374,7 @@ def _scenario(
         sources=_sources(blueprint, gold),
         approval=blueprint.approval,
         decoy=blueprint.decoy,
+        surface=blueprint.surface,
     )
 
 
@@ -440,14 +468,58 @@ def _system_prompt(now: str, rng: random.Random) -> str:
     return prompts.system_prompt(now, decoupled=True, wording=rng.randrange(8)).text
 
 
-def _question(hint: ToolHint, drop: str, recipe: Recipe, rng: random.Random) -> str:
+def _plan(
+    spec: ToolSpec,
+    hint: ToolHint,
+    said: Mapping[str, Any],
+    topic: Topic | None,
+    recipe: Recipe,
+    language: Language,
+    rng: random.Random,
+    *,
+    held_out: bool,
+) -> RequestPlan | SpokenPlan:
+    phrasing = recipe.phrasing
+    if phrasing == "personas":
+        return plan_spoken(language, spec, hint, said, topic, rng, held_out=held_out)
+    schemas = spec.input_schema["properties"]
+    return plan_request(hint, said, schemas, topic, rng, held_out=held_out, phrasing=phrasing)
+
+
+def _typed(
+    plan: RequestPlan | SpokenPlan,
+    said: Mapping[str, Any],
+    spec: ToolSpec,
+    recipe: Recipe,
+    rng: random.Random,
+) -> RequestPlan | SpokenPlan:
+    """The plan as it is typed: with slips of the fingers in a share of them."""
+    if not isinstance(plan, SpokenPlan) or rng.random() >= recipe.typo_share:
+        return plan
+    return with_typos(plan, said, spec.input_schema["properties"], rng)
+
+
+def _question(
+    spec: ToolSpec,
+    hint: ToolHint,
+    drop: str,
+    recipe: Recipe,
+    language: Language,
+    rng: random.Random,
+) -> str | None:
+    if recipe.phrasing == "personas":
+        return spoken_question(spec, hint, drop, language, rng)
     if recipe.phrasing == "plain":
         return plain_question(drop)
     return question_for(hint, (drop,), rng)
 
 
-def _decline(hint: ToolHint, plan: RequestPlan, recipe: Recipe, rng: random.Random) -> str:
+def _decline(
+    hint: ToolHint, plan: RequestPlan | SpokenPlan, recipe: Recipe, rng: random.Random
+) -> str:
     """A short honest text; the intent is repeated only where it has no topic inside."""
+    if isinstance(plan, SpokenPlan):
+        return rng.choice(speech(plan.language).declines)
     if recipe.phrasing == "plain":
         return PLAIN_DECLINES[0]
     if hint.topics:

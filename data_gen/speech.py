@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic.dataclasses import dataclass as checked
 
@@ -24,6 +24,7 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 Voice = Literal["plain", "en", "de", "fr", "es", "pt", "zh", "ja"]
 VOICES: tuple[Voice, ...] = get_args(Voice)
 Texts = tuple[str, ...]
+T = TypeVar("T")
 
 
 @checked(config=STRICT)
@@ -220,8 +221,8 @@ def _folder() -> Path:
     return Path(str(resources.files("breadcrumbs.configs"))) / "generate" / "languages"
 
 
-def pick(texts: Sequence[str], *key: object) -> str:
-    """One of some texts; the same for the same key, and without a draw from any stream."""
+def pick(texts: Sequence[T], *key: object) -> T:
+    """One of some things; the same for the same key, without a draw from any stream."""
     return random.Random("/".join(map(str, key))).choice(texts)
 
 

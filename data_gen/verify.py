@@ -24,9 +24,11 @@ from breadcrumbs.data_gen.episodes import (
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import kind_fault
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.nudged import behind_stalls, stalled_turns
+from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, YES
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, says_yes
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -68,6 +70,7 @@ class Verifier:
         if spec is None:
             return "format: the tool is not in the split's catalog"
         messages = since_request(episode.messages, scenario)
+        hint = localised(hint, spec, scenario.surface.language)
         return (
             format_fault(episode.messages)
             or protocol_fault(scenario, episode, as_shown(scenario, spec))
@@ -175,7 +178,7 @@ def expected_calls(scenario: Scenario) -> tuple[str, ...]:
     """The meta-tools a right episode calls, in order."""
     before = len(scenario.shape.history) + len(scenario.steps)
     calls = CALLS["dispatch"] * before + CALLS[scenario.behaviour]
-    more = bool(scenario.slip) + any(reply in YES for reply in scenario.replies)
+    more = bool(scenario.slip) + any(map(says_yes, scenario.replies))
     return calls + ("execute_tool",) * more
 
 
@@ -244,9 +247,15 @@ def grounding_fault(
             for name, value in scenario.withheld.items()
         ):
             return "grounding: the missing value could be read from the request"
+        if scenario.surface.persona and _asked(scenario, spec, hint) != scenario.missing:
+            return "grounding: the question is not for exactly the missing argument"
     elif open_names and scenario.behaviour != "answer":
         return "grounding: dispatch is labelled, but a required argument is open"
     return None
+
+
+def _asked(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> tuple[str, ...]:
+    return asked_parameters(scenario.question, spec, hint, scenario.surface.language)
 
 
 def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:

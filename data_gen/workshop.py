@@ -128,6 +128,8 @@ class _Maker:
         self.recipe = Recipe(
             phrasing=self.config.phrasing,
             prompts=self.config.prompts,
+            languages=self.config.languages,
+            typo_share=self.config.typo_share,
             optional_share=self.config.optional_share,
             max_hits=self.config.max_hits,
             waiting_share=self.config.waiting_share if training else 0.0,

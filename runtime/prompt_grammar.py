@@ -21,7 +21,7 @@ ACT = (
     "Search, disclose, execute. The gateway stops whatever needs a person's consent.",
     "You get things done with tools. A person approves writes at the gateway, so do not ask for"
     " leave here.",
-    "Use the catalog, then the schema, then execute_tool; writes wait at the gateway, not with you.",
+    "Use the catalog, then the schema, then execute_tool; writes wait at the gateway.",
     "Carry requests out without asking for permission: the gateway is what guards changes.",
     "Your work is to call tools. Consent to changes is collected by the gateway after a call.",
 )
