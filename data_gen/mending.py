@@ -22,10 +22,11 @@ from breadcrumbs.data_gen.correction import (
     sources_before_nudge,
 )
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.data_gen.episodes import Episode, last_payload, ledger, report, row_meta
+from breadcrumbs.data_gen.episodes import Episode, last_payload, ledger, row_meta
 from breadcrumbs.data_gen.grounding import normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.nudged import Nudged, nudged_meta, source_of, stalled_turns, without_marks
+from breadcrumbs.data_gen.reports import report
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.events import Nudge

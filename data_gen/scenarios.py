@@ -234,8 +234,8 @@ def make_blueprint(
 
     `language` is one of the recipe's where none is named.
     """
-    language = language or pick(recipe.languages, seed, key, "language")
-    hint = localised(hint, spec, language)
+    spoken = pick(recipe.languages, seed, key, "language") if language is None else language
+    hint = localised(hint, spec, spoken)
     rng = random.Random(f"{seed}/{key}")
     moment = _moment(rng)
     topic = rng.choice(hint.topics) if hint.topics else None
@@ -251,14 +251,14 @@ def make_blueprint(
     prompt = _system_prompt(now, rng)
     if recipe.prompts == "varied":
         prompt = prompt_grammar.varied_prompt(now, seed, key, held_out=held_out).text
-    drawn = _plan(spec, hint, said, topic, recipe, language, rng, held_out=held_out)
+    drawn = _plan(spec, hint, said, topic, recipe, spoken, rng, held_out=held_out)
     plan = _typed(drawn, said, spec, recipe, rng)
     if drop is not None:
         texts = (plan.say((drop,)), prompt, now)
         if not absent(spec, drop, said[drop], texts, hint.arguments[drop]):
             return Dropped("the dropped value is still said")
     number = rng.randrange(2**31)
-    question = _question(spec, hint, drop, recipe, language, rng) if drop else ""
+    question = _question(spec, hint, drop, recipe, spoken, rng) if drop else ""
     if question is None:
         return Dropped("no question asks for exactly the missing argument")
     return Blueprint(

@@ -195,7 +195,7 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         allowed_origins=[f"http://{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")],
     )
     keys = keys_for(host, "--http")
-    callers = {caller.name for caller in read_keys(keys) if caller.may("chat")} or {None}
+    callers: set[str | None] = {c.name for c in read_keys(keys) if c.may("chat")}
     managers = {
         caller: StreamableHTTPSessionManager(
             server,
@@ -203,7 +203,7 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
             max_request_body_size=MAX_BODY_BYTES,
             max_sessions=MAX_SESSIONS,
         )
-        for caller in callers
+        for caller in callers or {None}
     }
     endpoint: ASGIApp = _ByCaller(managers)
     guards = []
