@@ -15,7 +15,10 @@ from breadcrumbs.errors import ConfigError
 from breadcrumbs.eval.config import EvalConfig
 from breadcrumbs.eval.decision import decision_cases, generate_texts, renamed, turn_of
 from breadcrumbs.eval.episodes import run_episodes
-from breadcrumbs.eval.metrics import score_turn
+from breadcrumbs.eval.intervals import NOT_MEASURED
+from breadcrumbs.eval.metrics import EXTRAS, METRICS, score_turn
+from breadcrumbs.eval.report_tables import results_section
+from breadcrumbs.eval.results import table
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.namings import NAMINGS, OWN, Naming
 from breadcrumbs.turns import Turn
@@ -127,3 +130,13 @@ def test_cells_by_naming_are_told_apart() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             parse({**body, "cells": cells}, EvalConfig, "here")
+
+
+def test_table_and_report_tell_cells_by_naming() -> None:
+    cell = {name: NOT_MEASURED.to_dict() for name in (*METRICS, *EXTRAS)}
+    cells = {"held_out_tools": cell, "held_out_tools as workbench": cell}
+    results = {"eval": {"base": {"breadcrumb_on": cells}}}
+    lines = table(results).splitlines()[:3]
+    assert len({len(line) for line in lines}) == 1  # the columns stay under their heads
+    assert "held_out_tools as workbench" in lines[2]
+    assert "held-out tools, tools named as in workbench" in results_section(results)
