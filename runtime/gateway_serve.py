@@ -195,7 +195,8 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         allowed_origins=[f"http://{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")],
     )
     keys = keys_for(host, "--http")
-    callers = {caller.name for caller in read_keys(keys) if caller.may("chat")} or {None}
+    names = [caller.name for caller in read_keys(keys) if caller.may("chat")]
+    callers: set[str | None] = {*names} if keys else {None}
     managers = {
         caller: StreamableHTTPSessionManager(
             server,

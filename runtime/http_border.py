@@ -17,20 +17,20 @@ from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.runs import BROKEN, TooManyRuns
 from breadcrumbs.runs_wire import ErrorBody
 
+_MEANINGS: dict[int | str, str] = {
+    400: "the request cannot be served",
+    401: "no key, or none that is known",
+    403: "a key without the scope, another origin, or a wrong challenge",
+    404: "there is no such thing, or none of the caller's",
+    405: "no such method",
+    409: "it has not ended",
+    413: "the body is too large",
+    429: "too many runs",
+    500: "the server broke",
+    "default": "any other error",
+}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody, "description": text}
-    for status, text in {
-        400: "the request cannot be served",
-        401: "no key, or none that is known",
-        403: "a key without the scope, another origin, or a wrong challenge",
-        404: "there is no such thing, or none of the caller's",
-        405: "no such method",
-        409: "it has not ended",
-        413: "the body is too large",
-        429: "too many runs",
-        500: "the server broke",
-        "default": "any other error",
-    }.items()
+    status: {"model": ErrorBody, "description": text} for status, text in _MEANINGS.items()
 }
 BODY_S = 30.0
 SECURITY_HEADERS = {

@@ -23,7 +23,9 @@ from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.runs import Run, Runs, saved
 from breadcrumbs.sse import EventStream
 
-EVENT_STREAM = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
 
 
 def add(app: FastAPI, runs: Runs, access: Access, ping_s: float) -> None:
