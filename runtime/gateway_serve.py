@@ -195,7 +195,8 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         allowed_origins=[f"http://{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")],
     )
     keys = keys_for(host, "--http")
-    callers: set[str | None] = {c.name for c in read_keys(keys) if c.may("chat")}
+    names = [caller.name for caller in read_keys(keys) if caller.may("chat")]
+    callers: set[str | None] = {*names} if keys else {None}
     managers = {
         caller: StreamableHTTPSessionManager(
             server,
@@ -203,7 +204,7 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
             max_request_body_size=MAX_BODY_BYTES,
             max_sessions=MAX_SESSIONS,
         )
-        for caller in callers or {None}
+        for caller in callers
     }
     endpoint: ASGIApp = _ByCaller(managers)
     guards = []

@@ -17,7 +17,7 @@ from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.runs import BROKEN, TooManyRuns
 from breadcrumbs.runs_wire import ErrorBody
 
-_ERROR_TEXTS: dict[int | str, str] = {
+_MEANINGS: dict[int | str, str] = {
     400: "the request cannot be served",
     401: "no key, or none that is known",
     403: "a key without the scope, another origin, or a wrong challenge",
@@ -30,7 +30,7 @@ _ERROR_TEXTS: dict[int | str, str] = {
     "default": "any other error",
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody, "description": text} for status, text in _ERROR_TEXTS.items()
+    status: {"model": ErrorBody, "description": text} for status, text in _MEANINGS.items()
 }
 BODY_S = 30.0
 SECURITY_HEADERS = {
