@@ -255,6 +255,7 @@ class _Maker:
             self.recipe,
             seed=self.config.seed,
             drop=None if kind == "single" else self._drop(spec, rounds, kind),
+            language="en" if kind == "derived" else None,  # other words are English ones
         )
         plain = isinstance(drawn, Blueprint) and self._special(kind) is None
         if plain and self.config.prompts == "varied":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.data_gen.episodes import gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.errors import DataError
@@ -79,17 +80,25 @@ async def _decision_case(
 ) -> Case:
     spec = spec_of(scenario, catalog)
     messages, tools, _ = await gold_prefix(scenario, catalog, settings)
-    return Case(scenario, spec, hints.get(scenario.tool), tuple(messages), tuple(tools))
+    hint = hint_for(scenario, spec, hints)
+    return Case(scenario, spec, hint, tuple(messages), tuple(tools))
 
 
 def search_cases(
     scenarios: Sequence[Scenario], catalog: Catalog, hints: Mapping[str, ToolHint]
 ) -> list[Case]:
     """Each scenario before its first turn: system prompt and request alone."""
+    specs = [spec_of(scenario, catalog) for scenario in scenarios]
     return [
-        Case(s, spec_of(s, catalog), hints.get(s.tool), tuple(opening(s)), META_TOOLS)
-        for s in scenarios
+        Case(s, spec, hint_for(s, spec, hints), tuple(opening(s)), META_TOOLS)
+        for s, spec in zip(scenarios, specs, strict=True)
     ]
+
+
+def hint_for(scenario: Scenario, spec: ToolSpec, hints: Mapping[str, ToolHint]) -> ToolHint | None:
+    """The hint of a scenario's tool, in the scenario's language; None where there is none."""
+    hint = hints.get(scenario.tool)
+    return None if hint is None else localised(hint, spec, scenario.surface.language)
 
 
 def spec_of(scenario: Scenario, catalog: Catalog) -> ToolSpec:
