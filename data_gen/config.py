@@ -114,6 +114,8 @@ def check_surface(config: GenerateConfig) -> None:
     """
     if not config.languages:
         raise ConfigError("languages: name at least one of en, de, fr, es, pt, zh, ja")
+    if config.kinds.get("derived") and "en" not in config.languages:
+        raise ConfigError("kinds.derived: says values in English words; add en to languages")
     if config.phrasing == "personas":
         return
     for name in ("languages", "typo_share"):

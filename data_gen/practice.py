@@ -34,8 +34,6 @@ _DESCRIBED = 0.3
 _KIN = 0.25
 """Chance that an argument's name begins like the one before: only all of it tells them apart."""
 _ENDINGS = "id code ref number".split()
-_TAILS = "side hill field gate house land port ward wood yard".split()
-"""What a longer word ends with, whose beginning is a word too: "rivers", "riverside"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,8 @@ class _Maker:
         drawn = rng.sample(vocabulary, len(vocabulary))
         # A few short tools hold few words: coined ones follow, without end.
         self.words = itertools.chain(drawn, iter(self.coined, None))
-        self.humps = rng.choice((0.0, 0.3, 0.5, 0.7))
-        """Share of the names in camel case. Most tools mix both: there only the schema tells."""
+        self.humps = rng.choice((0.0, 0.0, 0.4, 0.6, 1.0))
+        """Share of the names in camel case; messy tools mix both."""
         self.before: str | None = None
         """The first word of the last argument's name, where it has two."""
 
@@ -149,11 +147,8 @@ class _Maker:
             schema["default"] = self.rng.random() < 0.5
 
     def word(self) -> str:
-        """A word of the vocabulary, one that is in no vocabulary, or two grown together."""
-        chance = self.rng.random()
-        if chance < 0.5:
-            return next(self.words)
-        return self.coined() if chance < 0.85 else next(self.words) + self.rng.choice(_TAILS)
+        """A word of the vocabulary, or one that is in no vocabulary."""
+        return next(self.words) if self.rng.random() < 0.6 else self.coined()
 
     def coined(self) -> str:
         """Two or three syllables; now and then the first letter is missing."""
@@ -238,11 +233,6 @@ def _moment(_: _Maker) -> Field:
     return {"type": "string", "format": "date-time"}, {"datetime": True}, False
 
 
-def _times(_: _Maker) -> Field:
-    schema = {"type": "array", "items": {"type": "string", "format": "time"}}
-    return schema, {"list": {"time": True}, "length": [1, 3]}, False
-
-
 def _switch(_: _Maker) -> Field:
     return {"type": "boolean"}, {"boolean": True}, False
 
@@ -276,7 +266,6 @@ _KINDS: tuple[Callable[[_Maker], Field], ...] = (
     _amount,
     _day,
     _moment,
-    _times,
     _switch,
     _several,
     _words,

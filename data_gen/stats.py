@@ -14,6 +14,7 @@ from typing import Any, Literal
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.shape import count_shapes, facts_of
+from breadcrumbs.data_gen.templates import template_shares
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, json_object
@@ -36,6 +37,8 @@ def stats(rows: Sequence[Row]) -> dict[str, Any]:
         "request_openings": _most_frequent(opening(row.scenario) for row in rows),
         "request_templates": _most_frequent(request_template(row.scenario) for row in rows),
         "system_templates": _most_frequent(system_template(row.scenario) for row in rows),
+        "template_shares": template_shares(rows),
+        **({"voices": found} if (found := voice_counts(rows)) else {}),
     }
 
 
@@ -55,6 +58,19 @@ def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     for (kind, behaviour), number in sorted(found.items()):
         counts.setdefault(kind, {})[behaviour] = number
+    return counts
+
+
+def voice_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Rows by persona and language; rows that nobody in particular speaks are none."""
+    found = Counter(
+        (row.scenario.surface.persona, row.scenario.surface.language)
+        for row in rows
+        if row.scenario.surface.persona
+    )
+    counts: dict[str, dict[str, int]] = {}
+    for (persona, language), number in sorted(found.items()):
+        counts.setdefault(persona, {})[language] = number
     return counts
 
 

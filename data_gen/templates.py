@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.dataset import Row
+from breadcrumbs.data_gen.speech import Language, lexicon
 from breadcrumbs.data_gen.values import spoken, words
 
 LIMIT = 0.02
@@ -21,7 +23,8 @@ PARTS = ("frame", "request", "system prompt", "question", "wait", "answer", "dec
 """What is looked at: a persona's frame, then whole texts of user, operator and assistant."""
 _SAID_IN_LAST = {"clarify": "question", "hold": "wait", "answer": "answer", "decline": "decline"}
 _MASK = "{…}"
-_DIGITS = re.compile(r"\w*\d[\w.:+-]*")
+_DIGITS = re.compile(r"[A-Za-z_]*\d[\w.:+-]*", re.ASCII)
+_UNSPACED = ("zh", "ja")
 
 
 def template_shares(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
@@ -57,20 +60,34 @@ def templates_of(row: Row) -> Iterator[tuple[str, str]]:
     scenario = row.scenario
     if scenario.surface.frame:
         yield "frame", scenario.surface.frame
-    slots = sorted(_slots(row), key=lambda form: (-len(form), form))
-    yield "request", masked(scenario.request, slots)
+    slots, language = _slots(row), scenario.surface.language
+    yield "request", masked(scenario.request, slots, language)
     yield "system prompt", scenario.system_prompt.replace(scenario.now, _MASK)
     said = [m for m in row.messages if m.role == "assistant" and not m.tool_calls]
     first = said[0].content.rpartition(THINK_CLOSER)[2].strip() if said else ""
-    yield _SAID_IN_LAST.get(row.behaviour, "report"), masked(first, slots)
+    part = _SAID_IN_LAST.get(row.behaviour, "report")
+    yield part, _labels(language).sub(_MASK, masked(first, slots, language))
 
 
-def masked(text: str, slots: Iterable[str]) -> str:
+def masked(text: str, slots: Iterable[str], language: Language = "en") -> str:
     """A text without values, names and numbers; longest slots first."""
-    pattern = "|".join(re.escape(slot) for slot in slots if slot.strip())
-    if pattern:
-        text = re.sub(rf"(?<![^\W\d_])(?:{pattern})(?![^\W\d_])", _MASK, text, flags=re.IGNORECASE)
-    return _DIGITS.sub(_MASK, text)
+    return _DIGITS.sub(_MASK, _any_of(slots, language).sub(_MASK, text))
+
+
+@cache
+def _labels(language: Language) -> re.Pattern[str]:
+    """What finds any known name of a parameter in a language."""
+    known = lexicon("labels")
+    labels = known if language == "en" else {words[language] for words in known.values()}
+    return _any_of(labels, language)
+
+
+def _any_of(forms: Iterable[str], language: Language) -> re.Pattern[str]:
+    ordered = sorted(filter(str.strip, forms), key=lambda form: (-len(form), form))
+    pattern = "|".join(map(re.escape, ordered)) or r"(?!)"
+    if language not in _UNSPACED:
+        pattern = rf"(?<![^\W\d_])(?:{pattern})(?![^\W\d_])"
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _slots(row: Row) -> set[str]:

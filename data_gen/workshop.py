@@ -284,6 +284,7 @@ class _Maker:
             self._recipe(key),
             seed=self.config.seed,
             drop=None if kind == "single" else self._drop(spec, rounds, kind),
+            language="en" if kind == "derived" else None,  # other words are English ones
         )
         if not isinstance(drawn, Blueprint) or self._special(kind) is not None:
             return drawn

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from breadcrumbs.call_format import parse_turn
 from breadcrumbs.data_gen.episodes import OraclePolicy, as_shown, gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.errors import DataError
@@ -100,7 +101,7 @@ async def _decision_case(
     return Case(
         scenario,
         spec,
-        hints.get(scenario.tool),
+        hint_for(scenario, spec, hints),
         tuple(messages),
         tuple(tools),
         as_shown(scenario, spec),
@@ -111,10 +112,17 @@ def search_cases(
     scenarios: Sequence[Scenario], catalog: Catalog, hints: Mapping[str, ToolHint]
 ) -> list[Case]:
     """Each scenario before its first turn: system prompt and request alone."""
+    specs = [spec_of(scenario, catalog) for scenario in scenarios]
     return [
-        Case(s, spec_of(s, catalog), hints.get(s.tool), tuple(opening(s)), META_TOOLS)
-        for s in scenarios
+        Case(s, spec, hint_for(s, spec, hints), tuple(opening(s)), META_TOOLS)
+        for s, spec in zip(scenarios, specs, strict=True)
     ]
+
+
+def hint_for(scenario: Scenario, spec: ToolSpec, hints: Mapping[str, ToolHint]) -> ToolHint | None:
+    """The hint of a scenario's tool, in the scenario's language; None where there is none."""
+    hint = hints.get(scenario.tool)
+    return None if hint is None else localised(hint, spec, scenario.surface.language)
 
 
 def spec_of(scenario: Scenario, catalog: Catalog) -> ToolSpec:

@@ -14,6 +14,7 @@ from breadcrumbs.call_format import parse_turn
 from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opened
 from breadcrumbs.data_gen.grounding import worded_well
 from breadcrumbs.data_gen.hints import Composed, ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.errors import ModelError
@@ -130,6 +131,7 @@ async def judge(
     spec = spec_of(scenario, catalog)
     oracle = OraclePolicy(scenario, spec)
     gold = await run_to_end(oracle, scenario, catalog, settings, max_rounds=4)
+    hint = None if hint is None else localised(hint, spec, scenario.surface.language)
     if scenario.behaviour == "dispatch":
         return _judge_dispatch(end, gold, scenario.composed)
     if end.held != gold.held or end.state != gold.state:
@@ -139,9 +141,9 @@ async def judge(
         return EpisodeScore(False, f"no last word ({end.outcome})")
     said = parse_turn(last.content).text  # without the thinking a conversation may keep
     if scenario.behaviour == "decline":
-        told = refuses(said)
+        told = refuses(said, scenario.surface.language)
         return EpisodeScore(told, "" if told else "does not say that it cannot be done")
-    asked = asked_parameters(said, spec, hint)
+    asked = asked_parameters(said, spec, hint, scenario.surface.language)
     exactly = set(asked) == set(scenario.missing)
     return EpisodeScore(exactly, "" if exactly else f"asks for {', '.join(asked) or 'nothing'}")
 

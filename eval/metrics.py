@@ -18,11 +18,13 @@ from breadcrumbs.data_gen.grounding import ground, worded_well
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.speech import Language
 from breadcrumbs.eval.intervals import NOT_MEASURED, Estimate, Questions, ask_f1, rate
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, ToolCall
 from breadcrumbs.radar import Radar, situation_of
+from breadcrumbs.radar_phrases import LANGUAGES as RADAR_LANGUAGES
 from breadcrumbs.turns import Turn
 
 EXECUTE, SEARCH = "execute_tool", "search_tool_catalog"
@@ -85,7 +87,8 @@ class TurnScore:
 def score_turn(turn: Turn, case: Case) -> TurnScore:
     """Score a parsed turn that follows `case.messages`."""
     executes = [call for call in turn.calls if call.name == EXECUTE]
-    asked = () if turn.calls else asked_parameters(turn.text, case.spec, case.hint)
+    language = case.scenario.surface.language
+    asked = () if turn.calls else asked_parameters(turn.text, case.spec, case.hint, language)
     names_none = not turn.calls and not asked and "?" in turn.text
     invented, faults = _judge_calls(executes, case)
     return TurnScore(
@@ -94,7 +97,7 @@ def score_turn(turn: Turn, case: Case) -> TurnScore:
         malformed=bool(turn.problems) and not turn.calls,
         dispatched=bool(executes) and not faults,
         exact=_is_exact(executes, case),
-        declined=not turn.calls and not turn.problems and refuses(turn.text),
+        declined=not turn.calls and not turn.problems and refuses(turn.text, language),
         stall=_stall(turn, case),
         asked=asked,
         questions=len(asked) + names_none,
@@ -103,9 +106,15 @@ def score_turn(turn: Turn, case: Case) -> TurnScore:
     )
 
 
-def refuses(text: str) -> bool:
-    """Whether an English text says that something cannot be done, and asks nothing."""
-    return "?" not in text and bool(_REFUSES.search(text.lower().replace("’", "'")))
+def refuses(text: str, language: Language = "en") -> bool:
+    """Whether a text says that something cannot be done, and asks nothing."""
+    said = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    if "?" in said:
+        return False
+    if language == "en":
+        return bool(_REFUSES.search(said))
+    heard = next(phrases for phrases in RADAR_LANGUAGES if phrases.code == language)
+    return bool(heard.refuses.search(said))
 
 
 def calls_search(turn: Turn) -> bool:

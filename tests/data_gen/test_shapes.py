@@ -151,7 +151,7 @@ def test_a_held_out_naming_in_training_is_found(named: Path, tmp_path: Path) -> 
 
 def _spoil_payload(folder: Path, row_id: str, spoil: Callable[[str], str]) -> None:
     """Change the last tool message of a stored row, and nothing else."""
-    from breadcrumbs.data_gen.dataset import _write_parquet, file_digest, table_of
+    from breadcrumbs.data_gen.dataset import file_digest, table_of, write_parquet
 
     records = read_records(folder / "train.parquet")
     for record in records:
@@ -163,7 +163,7 @@ def _spoil_payload(folder: Path, row_id: str, spoil: Callable[[str], str]) -> No
             last = [m for m in record["messages"] if m["role"] == "tool"][-1]
             assert last["content"] != spoil(last["content"])
             last["content"] = spoil(last["content"])
-    _write_parquet(folder / "train.parquet", table_of(records))
+    write_parquet(folder / "train.parquet", table_of(records))
     manifest = read_manifest(folder)
     manifest["files"]["train.parquet"] = file_digest(folder / "train.parquet")
     (folder / MANIFEST).write_text(json.dumps(manifest))

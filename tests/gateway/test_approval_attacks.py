@@ -776,7 +776,9 @@ def test_g30_only_a_persons_channel_can_decide() -> None:
     assert callers == {
         "gateway.decide",
         "loop._decision",
-        "service.decide",
+        "approval_routes.add",  # the function that holds the route
+        "approval_routes.decide",
+        "response_routes._begin",  # whose key has the scope `approve`
         "approvals_cli._decide",
         "approvals_cli.watch",
         "mcp_server._decided",  # a client's form, where the operator's policy allows forms
