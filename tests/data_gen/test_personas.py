@@ -71,7 +71,7 @@ def _plan(
     spec = CATALOG.tools[tool]
     hint = localised(HINTS[tool], spec, language)
     topic = hint.topics[0] if hint.topics else None
-    said = {"order_number": "ord_12"} if values is None else values
+    said = {"order_id": "ord_12"} if values is None else values
     return plan_spoken(language, spec, hint, said, topic, random.Random(f"{seed}"))
 
 
@@ -96,8 +96,8 @@ def test_a_request_without_a_value_says_the_same_but_for_it(language: Language) 
     for number in range(40):
         plan = _plan("cancel_order", language, number)
         assert "ord_12" in plan.say()
-        assert "ord_12" not in plan.say(("order_number",))
-        assert normalise(plan.intent) in normalise(plan.say(("order_number",)))
+        assert "ord_12" not in plan.say(("order_id",))
+        assert normalise(plan.intent) in normalise(plan.say(("order_id",)))
 
 
 def test_held_out_personas_are_for_evaluation(rows: list[Row]) -> None:
@@ -166,7 +166,7 @@ def test_without_its_guards_a_slip_would_touch_both() -> None:
 
 
 def test_a_plan_typed_in_haste_keeps_its_values() -> None:
-    spec, values = CATALOG.tools["cancel_order"], {"order_number": "ord_12"}
+    spec, values = CATALOG.tools["cancel_order"], {"order_id": "ord_12"}
     slipped = 0
     for number in range(60):
         plan = _plan("cancel_order", "de", number)

@@ -139,4 +139,4 @@ def test_table_and_report_tell_cells_by_naming() -> None:
     lines = table(results).splitlines()[:3]
     assert len({len(line) for line in lines}) == 1  # the columns stay under their heads
     assert "held_out_tools as workbench" in lines[2]
-    assert "held-out tools, tools named as in workbench" in results_section(results)
+    assert "held-out tools, tools named as in workbench" in results_section(results, {})
