@@ -74,6 +74,20 @@ def worded_well(text: Any, composed: Composed) -> bool:
     return held and not any(normalise(fact) in said for fact in composed.must_not)
 
 
+def softened(value: Any, composed: Mapping[str, Composed]) -> Any:
+    """A state with every well-worded text replaced by the gold wording."""
+    if isinstance(value, Mapping):
+        return {
+            key: composed[key].write
+            if key in composed and worded_well(inner, composed[key])
+            else softened(inner, composed)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [softened(item, composed) for item in value]
+    return value
+
+
 def ground(
     spec: ToolSpec,
     arguments: Mapping[str, Any],

@@ -12,7 +12,7 @@ from typing import Any
 
 from breadcrumbs.call_format import parse_turn
 from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opened
-from breadcrumbs.data_gen.grounding import worded_well
+from breadcrumbs.data_gen.grounding import softened
 from breadcrumbs.data_gen.hints import Composed, ToolHint
 from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.questions import asked_parameters
@@ -153,22 +153,8 @@ def _judge_dispatch(end: End, gold: End, composed: Mapping[str, Composed]) -> Ep
         return EpisodeScore(False, "the tool did not run")
     if end.held != gold.held:
         return EpisodeScore(False, f"{end.held} writes were held instead of {gold.held}")
-    if _softened(end.state, composed) != _softened(gold.state, composed):
+    if softened(end.state, composed) != softened(gold.state, composed):
         return EpisodeScore(False, "the world ends in another state")
     if gold.results[-1] not in end.results:
         return EpisodeScore(False, "the tool answered something else")
     return EpisodeScore(True)
-
-
-def _softened(value: Any, composed: Mapping[str, Composed]) -> Any:
-    """The state with every well-worded text replaced by the gold wording."""
-    if isinstance(value, Mapping):
-        return {
-            key: composed[key].write
-            if key in composed and worded_well(inner, composed[key])
-            else _softened(inner, composed)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_softened(item, composed) for item in value]
-    return value

@@ -17,7 +17,6 @@ from breadcrumbs.data_gen.episodes import OraclePolicy, last_payload
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.script import YES
 from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.eval.decision import NOTHING, filled_arguments, first_question
@@ -72,7 +71,7 @@ class ScriptedUser:
         if asked:
             return " ".join(map(self._value, asked))
         leave = "?" in text and self.scenario.behaviour in ("dispatch", "clarify")
-        return YES[0] if leave else None
+        return self.scenario.speech.kinds.yes[0] if leave else None
 
     def _value(self, name: str) -> str:
         known = {**self.scenario.gold_arguments, **self.scenario.withheld}

@@ -6,7 +6,7 @@ problem of the turn, as with a local model, so that the loop can ask for it agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -202,6 +202,26 @@ def _call(entry: Any, spare_id: str) -> ToolCall | str:
         return call_problem('"arguments" must be a JSON object', text)
     given = entry.get("id")
     return ToolCall(given if isinstance(given, str) and given else spare_id, name, arguments)
+
+
+async def chunks_of(lines: AsyncIterable[str]) -> AsyncGenerator[Any, None]:
+    """The chunks of a streamed completion, up to the mark of its end.
+
+    Raises:
+        ModelError: a line holds no JSON.
+    """
+    async for line in lines:
+        name, _, data = line.partition(":")
+        if name != "data":
+            continue
+        if data.strip() == "[DONE]":
+            return
+        yield read_json(data, "a chunk of the stream")
+
+
+def error_in(chunk: Any) -> Any:
+    """What a server says went wrong in the middle of its stream; None where nothing did."""
+    return (chunk.get("error") or None) if isinstance(chunk, dict) else None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ behind it.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import httpx2
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER, split_thinking
 from breadcrumbs.endpoint_config import EndpointConfig, checked_address, endpoint_key
-from breadcrumbs.endpoint_wire import StreamedAnswer, read_json, request_body, turn_of
+from breadcrumbs.endpoint_wire import StreamedAnswer, chunks_of, error_in, request_body, turn_of
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.imports.bounded_http import bounded_client
 from breadcrumbs.messages import Message, json_object
@@ -50,20 +50,15 @@ class RemoteModel:
             async with self._client.stream("POST", self._address, json=body) as response:
                 if response.status_code != 200:
                     raise self._error(await _said(response))
-                async for line in response.aiter_lines():
-                    name, _, data = line.partition(":")
-                    if name != "data":
-                        continue
-                    if data.strip() == "[DONE]":
-                        break
-                    chunk = read_json(data, "a chunk of the stream")
-                    if isinstance(chunk, dict) and chunk.get("error"):
-                        raise self._error(f"broke off: {_short(chunk['error'])}")
-                    whole.add(chunk)
-                    text = _speech("".join(whole.content))
-                    if len(text) > shown:
-                        yield text[shown:]
-                        shown = len(text)
+                async with aclosing(chunks_of(response.aiter_lines())) as chunks:
+                    async for chunk in chunks:
+                        if (error := error_in(chunk)) is not None:
+                            raise self._error(f"broke off: {_short(error)}")
+                        whole.add(chunk)
+                        text = _speech("".join(whole.content))
+                        if len(text) > shown:
+                            yield text[shown:]
+                            shown = len(text)
         except httpx2.HTTPError as error:
             raise self._error(_short(error) or type(error).__name__) from None
         if whole.finish is None:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from breadcrumbs.events import DoneReason
 from breadcrumbs.openai_wire import Body, WireMessage
 
 Open = ConfigDict(extra="allow")
@@ -57,18 +58,7 @@ class RunCard(BaseModel):
     id: str
     object: Literal["run"]
     created: int
-    status: Literal[
-        "running",
-        "waiting",
-        "answered",
-        "stalled",
-        "max_rounds",
-        "repeated_call",
-        "out_of_time",
-        "out_of_tokens",
-        "cancelled",
-        "model_error",
-    ]
+    status: Literal["running", "waiting", DoneReason]
     previous_run_id: str | None
     input: str
     events: int

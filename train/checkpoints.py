@@ -8,13 +8,12 @@ a folder without one, or whose files are not of the sizes it names, is no checkp
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from breadcrumbs.errors import ConfigError
-from breadcrumbs.files import write_text
+from breadcrumbs.files import sync, write_text
 from breadcrumbs.models import first_line
 
 MANIFEST = "whole.json"
@@ -50,10 +49,10 @@ def seal(folder: Path, step: int) -> None:
     """Put every file of a checkpoint on disk, then the manifest that says so."""
     sizes = {}
     for path in sorted(folder.rglob("*")):
-        _sync(path)
+        sync(path)
         if path.is_file():
             sizes[str(path.relative_to(folder))] = path.stat().st_size
-    _sync(folder)
+    sync(folder)
     write_text(folder / MANIFEST, json.dumps({"step": step, "bytes": sizes}) + "\n")
 
 
@@ -94,11 +93,3 @@ def _whole_step(checkpoint: Path) -> int | None:
         return int(manifest["step"]) if whole else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

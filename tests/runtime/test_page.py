@@ -83,6 +83,11 @@ def held(title: str) -> tuple[Turn, Turn]:
     return Turn("", (schema,)), Turn("", (call,))
 
 
+def outcome(page: Any, text: str) -> Any:
+    """A line in the list of decided cards; the chat says how a call ended in the same words."""
+    return page.locator("#outcomes").get_by_text(text)
+
+
 def waiting(journal: Any) -> list[str]:
     return [row.state for row in journal.rows()]
 
@@ -166,7 +171,7 @@ def test_G35_two_tabs_agree_and_G36_a_reload_keeps_chat_and_card(
     playwright.expect(card.get_by_role("button", name="Deny")).to_be_enabled(timeout=WAIT_MS)
     card.get_by_role("button", name="Deny").click()
     for page in (one, two):
-        page.get_by_text("create_ticket: denied").first.wait_for()
+        outcome(page, "create_ticket: denied").wait_for()
         assert page.get_by_role("article").count() == 0
     one.get_by_text("Not done, then.", exact=True).first.wait_for()
     assert one.faults + two.faults == []
@@ -185,7 +190,7 @@ def test_a_card_that_ran_out_cannot_be_approved_and_a_fresh_one_not_at_once_G35(
         .observe(document.body, { childList: true, subtree: true }); }"""
     )
     say(page, "Open a ticket")
-    page.get_by_text("create_ticket: expired").first.wait_for()
+    outcome(page, "create_ticket: expired").wait_for()
     assert page.evaluate("window.states") == [True]
     assert waiting(live.journal) == ["expired"]
     assert page.get_by_role("article").count() == 0

@@ -116,7 +116,8 @@ def test_G47_an_openai_client_that_leaves_stops_its_run(
     with httpx.Client() as client:
         if stream:
             with client.stream("POST", f"{url}/v1/chat/completions", json=body) as answer:
-                next(answer.iter_lines())
+                lines = answer.iter_lines()  # kept: an iterator that is dropped shuts the stream
+                next(lines)
                 until(lambda: dripping.writing == 1)
         else:
             with pytest.raises(httpx.ReadTimeout):
