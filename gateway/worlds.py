@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import rfc8785
 
@@ -38,17 +40,45 @@ class Executor(Protocol):
         ...
 
 
+Place = tuple[str, str]
+"""Domain and collection."""
+Rows = dict[str, dict[str, Any]]
+"""Records by their key."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How every world of a catalog begins: shared by all of them and never changed."""
+
+    rows: Mapping[Place, Rows]
+    canonical: Mapping[Place, bytes]
+    """Each collection as RFC 8785 writes it."""
+
+
+_STARTS: WeakKeyDictionary[Catalog, _Start] = WeakKeyDictionary()
+
+
+def _start_of(catalog: Catalog) -> _Start:
+    whole = catalog.whole or catalog  # what was cut from it has the same collections
+    if whole not in _STARTS:
+        rows = {
+            (domain, name): {str(r[kind.key]): copy.deepcopy(r) for r in kind.records}
+            for domain, kinds in whole.collections.items()
+            for name, kind in kinds.items()
+        }
+        canonical = {place: rfc8785.dumps(found) for place, found in rows.items()}
+        _STARTS[whole] = _Start(rows, canonical)
+    return _STARTS[whole]
+
+
 class World:
-    """All records of a catalog's domains."""
+    """All records of a catalog's domains. A collection is copied when it is first changed."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._collections = catalog.collections
-        self._records: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
-            (domain, name): {str(r[kind.key]): copy.deepcopy(r) for r in kind.records}
-            for domain, kinds in catalog.collections.items()
-            for name, kind in kinds.items()
-        }
-        self._made: dict[tuple[str, str], int] = {}
+        self._start = _start_of(catalog)
+        self._changed: dict[Place, Rows] = {}
+        self._made: dict[Place, int] = {}
 
     def apply(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a tool's effect; arguments are checked and defaulted already.
@@ -71,23 +101,42 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """Business state only: what was asked of the gateway is not in it."""
-        return {f"{domain}.{name}": rows for (domain, name), rows in self._records.items()}
+        return {".".join(place): self._rows(place) for place in self._start.rows}
 
     def state_hash(self) -> str:
-        """SHA-256 of the canonical state."""
-        return hashlib.sha256(rfc8785.dumps(self.state())).hexdigest()
+        """SHA-256 of the state as RFC 8785 writes it; what nobody changed is not written anew."""
+        # RFC 8785 orders keys by their UTF-16 code units.
+        places = sorted(self._start.rows, key=lambda place: ".".join(place).encode("utf-16-be"))
+        parts = [rfc8785.dumps(".".join(place)) + b":" + self._canonical(place) for place in places]
+        return hashlib.sha256(b"{" + b",".join(parts) + b"}").hexdigest()
 
-    def _create(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _canonical(self, place: Place) -> bytes:
+        if place in self._changed:
+            return bytes(rfc8785.dumps(self._changed[place]))
+        return self._start.canonical[place]
+
+    def _rows(self, place: Place) -> Rows:
+        """The records of a collection, to be read."""
+        return self._changed.get(place, self._start.rows[place])
+
+    def _own_rows(self, place: Place) -> Rows:
+        """The records of a collection, to be changed."""
+        if place not in self._changed:
+            self._changed[place] = copy.deepcopy(self._start.rows[place])
+        return self._changed[place]
+
+    def _create(self, place: Place, arguments: Mapping[str, Any]) -> dict[str, Any]:
         kind = self._collections[place[0]][place[1]]
+        rows = self._own_rows(place)
         number = self._made.get(place, len(kind.records)) + 1
-        while (key := f"{kind.prefix}_{number}") in self._records[place]:
+        while (key := f"{kind.prefix}_{number}") in rows:
             number += 1
         self._made[place] = number
-        self._records[place][key] = {**copy.deepcopy(dict(arguments)), kind.key: key}
+        rows[key] = {**copy.deepcopy(dict(arguments)), kind.key: key}
         return {kind.key: key, "status": "created"}
 
-    def _list(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        records = self._records[place].values()
+    def _list(self, place: Place, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        records = self._rows(place).values()
         fields = {name for record in records for name in record}
         asked = {name: arguments[name] for name in fields & set(arguments)}
         found = [
@@ -98,23 +147,23 @@ class World:
         return {place[1]: found[:LIST_LIMIT], "total": len(found)}
 
     def _on_record(
-        self, place: tuple[str, str], effect: Effect, arguments: Mapping[str, Any]
+        self, place: Place, effect: Effect, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
         kind = self._collections[place[0]][place[1]]
         key = str(arguments.get(effect.key_argument or "", ""))
-        record = self._records[place].get(key)
-        if record is None:
+        if key not in self._rows(place):
             raise ToolFailure(f"no {kind.key} {key!r} in {place[1]}")
-        rest = {n: copy.deepcopy(v) for n, v in arguments.items() if n != effect.key_argument}
         if effect.op == "get":
-            return copy.deepcopy(record)
+            return copy.deepcopy(self._rows(place)[key])
+        rows = self._own_rows(place)
+        rest = {n: copy.deepcopy(v) for n, v in arguments.items() if n != effect.key_argument}
         if effect.op == "delete":
-            del self._records[place][key]
+            del rows[key]
             return {kind.key: key, "status": "deleted"}
         if effect.op == "append":
-            record.setdefault(str(effect.field), []).append(rest)
+            rows[key].setdefault(str(effect.field), []).append(rest)
             return {kind.key: key, "status": "added"}
-        record.update({**rest, **copy.deepcopy(effect.set)})
+        rows[key].update({**rest, **copy.deepcopy(effect.set)})
         return {kind.key: key, "status": "updated"}
 
 

@@ -1,8 +1,10 @@
 """The simulated world: equal calls give equal states, and failures change nothing."""
 
+import hashlib
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +42,17 @@ def test_equal_calls_give_equal_states(desk: Catalog, script: list[Call]) -> Non
     assert first[1] == second[1]
     assert first[0].state_hash() == second[0].state_hash()
     assert World(desk).state_hash() == World(desk).state_hash()
+
+
+@given(calls)
+def test_the_hash_is_that_of_the_whole_state_and_the_start_stays(
+    desk: Catalog, script: list[Call]
+) -> None:
+    fresh = rfc8785.dumps(World(desk).state())
+    world, _ = play(desk, script)
+    assert world.state_hash() == hashlib.sha256(rfc8785.dumps(world.state())).hexdigest()
+    assert rfc8785.dumps(World(desk).state()) == fresh
+    assert World(desk.without(["get_ticket"])).state_hash() == hashlib.sha256(fresh).hexdigest()
 
 
 def test_each_effect_does_what_it_says(desk: Catalog) -> None:
