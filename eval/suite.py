@@ -279,7 +279,7 @@ def choose(scenarios: Sequence[Scenario], config: SuiteConfig) -> list[Scenario]
     """The first plain scenarios of each behaviour, then the first pairs of each kind.
 
     Raises:
-        DataError: the data set has fewer than are wanted.
+        DataError: the data set has fewer than are wanted, or they cannot be scored here.
     """
     where = f"{config.data}, {config.split}"
     chosen = pick([s for s in scenarios if not s.kind], config.plain, where)
@@ -294,4 +294,13 @@ def choose(scenarios: Sequence[Scenario], config: SuiteConfig) -> list[Scenario]
         chosen += [s for s in found if s.twin in twins]
     if not chosen:
         raise DataError(f"{where}: no scenario is asked for; set plain or kinds")
+    for scenario in chosen:
+        # Conduct is read off English words, user turns and payloads as the gateway makes them.
+        shape = scenario.shape
+        if scenario.surface.language != "en" or shape.history or not shape.words().is_own:
+            raise DataError(
+                f"{where}: {scenario.id}: whole episodes are scored in English, in the gateway's"
+                " own words, without earlier requests; generate with languages [en] and no namings"
+                " or history under shapes"
+            )
     return chosen

@@ -12,12 +12,15 @@ import pytest
 
 from breadcrumbs import config as configs
 from breadcrumbs.cli import main
+from breadcrumbs.data_gen.dataset import load_scenarios
 from breadcrumbs.data_gen.generate import Amount, GenerateConfig, generate
+from breadcrumbs.data_gen.shape import Past, Shape
+from breadcrumbs.data_gen.speech import Surface
 from breadcrumbs.errors import ConfigError, DataError, ModelError
 from breadcrumbs.eval.compare import compare_runs
 from breadcrumbs.eval.limits import read_limits
 from breadcrumbs.eval.report import write_report
-from breadcrumbs.eval.suite import Suite
+from breadcrumbs.eval.suite import Suite, choose
 from breadcrumbs.eval.suite_config import SuiteConfig
 from breadcrumbs.eval.suite_view import effects_table, suite_table
 
@@ -235,6 +238,22 @@ def test_what_is_wanted_must_be_there(settings: SuiteConfig) -> None:
         configs.parse({**configs.to_dict(settings), "policies": ["endpoint"]}, SuiteConfig, "test")
     with pytest.raises(ConfigError, match="`adapter` has no folder"):
         configs.parse({**configs.to_dict(settings), "policies": ["adapter"]}, SuiteConfig, "test")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"surface": Surface("de", "casual")},
+        {"shape": Shape(naming="toolbox")},
+        {"shape": Shape(history=(Past("Book it.", "book", "book_vehicle", {}),))},
+    ],
+)
+def test_what_cannot_be_scored_is_refused(settings: SuiteConfig, change: dict[str, Any]) -> None:
+    found = load_scenarios(settings.data, settings.split)
+    assert choose(found, settings)
+    changed = [dataclasses.replace(scenario, **change) for scenario in found]
+    with pytest.raises(DataError, match="whole episodes are scored in English"):
+        choose(changed, settings)
 
 
 def test_the_shipped_configs_fit_each_other() -> None:
