@@ -112,19 +112,12 @@ def probe_decode_4k_quarter() -> dict[str, Any]:
     return _decode(range(0, 30, 4))
 
 
-def probe_vs_eager_2k() -> dict[str, Any]:
-    """Eager attention with all weights returned, against sdpa with one row probed."""
+def _eager(model: Any, ids: list[int]) -> None:
+    """A forward pass that returns every attention weight."""
     import torch
 
-    from breadcrumbs.eval.capture import capturing
-    from breadcrumbs.eval.prompt_run import run_prompt
-
-    model = _model()
-    ids, segments = _prompt(2048)
     tokens = torch.tensor([ids])
-
-    @torch.no_grad()
-    def eager() -> None:
+    with torch.no_grad():
         model(
             tokens,
             attention_mask=torch.ones_like(tokens),
@@ -132,6 +125,15 @@ def probe_vs_eager_2k() -> dict[str, Any]:
             output_attentions=True,
             logits_to_keep=1,
         )
+
+
+def probe_vs_eager_2k() -> dict[str, Any]:
+    """Eager attention with all weights returned, against sdpa with one row probed."""
+    from breadcrumbs.eval.capture import capturing
+    from breadcrumbs.eval.prompt_run import run_prompt
+
+    model = _model()
+    ids, segments = _prompt(2048)
 
     def ours() -> None:
         with capturing(model, segments, SEGMENTS) as capture:
@@ -141,7 +143,7 @@ def probe_vs_eager_2k() -> dict[str, Any]:
     ratios = []
     for _ in range(REPEATS):
         model.set_attn_implementation("eager")
-        theirs = seconds(eager)
+        theirs = seconds(lambda: _eager(model, ids))
         model.set_attn_implementation("sdpa")
         ratios.append(theirs / seconds(ours))
     return row(statistics.median(ratios), "x", "eager with output_attentions")
@@ -167,25 +169,11 @@ def _extra_mib(setup: str) -> float:
 
 def memory_of_eager() -> Any:
     """Load, run a little, and return the work to be measured: eager with all weights."""
-    import torch
-
     model = _model()
     model.set_attn_implementation("eager")
     ids, _ = _prompt(2048)
-
-    @torch.no_grad()
-    def run(count: int) -> None:
-        tokens = torch.tensor([ids[:count]])
-        model(
-            tokens,
-            attention_mask=torch.ones_like(tokens),
-            use_cache=False,
-            output_attentions=True,
-            logits_to_keep=1,
-        )
-
-    run(16)
-    return lambda: run(len(ids))
+    _eager(model, ids[:16])
+    return lambda: _eager(model, ids)
 
 
 def memory_of_probe() -> Any:
