@@ -171,7 +171,7 @@ async def _perform(policy: Policy, scenario: Scenario, stage: Stage) -> _Perform
         max_hits=stage.max_hits,
     )
     simulated, session = open_gateway(scenario, stage.catalog, settings)
-    before = copy.deepcopy(simulated.world.state())
+    before = simulated.world.state()
     spec = spec_of(scenario, stage.catalog)
     user = ScriptedUser(scenario, spec, stage.hints.get(scenario.tool))
     conversation = opening(scenario)

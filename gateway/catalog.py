@@ -6,6 +6,7 @@ world, the effect a call has. A catalog is immutable; every fault in a file is a
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,10 @@ class Effect:
     """update: constants written besides the arguments."""
 
 
+Rows = dict[str, dict[str, Any]]
+"""Records by their key."""
+
+
 @checked(config=STRICT)
 class Collection:
     """Records of one kind, with the field that names each and the prefix of new names."""
@@ -76,6 +81,16 @@ class Collection:
     key: str
     prefix: str
     records: tuple[dict[str, Any], ...] = ()
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The records by key, to be read: worlds share them."""
+        return {str(record[self.key]): copy.deepcopy(record) for record in self.records}
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The records by key as RFC 8785 writes them."""
+        return bytes(rfc8785.dumps(self.rows))
 
 
 def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:

@@ -8,13 +8,11 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 import rfc8785
 
-from breadcrumbs.gateway.catalog import Catalog, Effect, ToolSpec
+from breadcrumbs.gateway.catalog import Catalog, Collection, Effect, Rows, ToolSpec
 
 LIST_LIMIT = 5
 
@@ -42,33 +40,6 @@ class Executor(Protocol):
 
 Place = tuple[str, str]
 """Domain and collection."""
-Rows = dict[str, dict[str, Any]]
-"""Records by their key."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """How every world of a catalog begins: shared by all of them and never changed."""
-
-    rows: Mapping[Place, Rows]
-    canonical: Mapping[Place, bytes]
-    """Each collection as RFC 8785 writes it."""
-
-
-_STARTS: WeakKeyDictionary[Catalog, _Start] = WeakKeyDictionary()
-
-
-def _start_of(catalog: Catalog) -> _Start:
-    whole = catalog.whole or catalog  # what was cut from it has the same collections
-    if whole not in _STARTS:
-        rows = {
-            (domain, name): {str(r[kind.key]): copy.deepcopy(r) for r in kind.records}
-            for domain, kinds in whole.collections.items()
-            for name, kind in kinds.items()
-        }
-        canonical = {place: rfc8785.dumps(found) for place, found in rows.items()}
-        _STARTS[whole] = _Start(rows, canonical)
-    return _STARTS[whole]
 
 
 class World:
@@ -76,7 +47,6 @@ class World:
 
     def __init__(self, catalog: Catalog) -> None:
         self._collections = catalog.collections
-        self._start = _start_of(catalog)
         self._changed: dict[Place, Rows] = {}
         self._made: dict[Place, int] = {}
 
@@ -99,34 +69,46 @@ class World:
             return self._list(place, arguments)
         return self._on_record(place, effect, arguments)
 
-    def state(self) -> dict[str, Any]:
-        """Business state only: what was asked of the gateway is not in it."""
-        return {".".join(place): self._rows(place) for place in self._start.rows}
+    def state(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+        """Business state only, as it is now: what was asked of the gateway is not in it.
+
+        To be read: what nobody changed is shared with every other world of the catalog.
+        """
+        rows = {place: self._kind(place).rows for place in self._places()}
+        return {
+            ".".join(place): found for place, found in (rows | copy.deepcopy(self._changed)).items()
+        }
 
     def state_hash(self) -> str:
         """SHA-256 of the state as RFC 8785 writes it; what nobody changed is not written anew."""
         # RFC 8785 orders keys by their UTF-16 code units.
-        places = sorted(self._start.rows, key=lambda place: ".".join(place).encode("utf-16-be"))
+        places = sorted(self._places(), key=lambda place: ".".join(place).encode("utf-16-be"))
         parts = [rfc8785.dumps(".".join(place)) + b":" + self._canonical(place) for place in places]
         return hashlib.sha256(b"{" + b",".join(parts) + b"}").hexdigest()
 
     def _canonical(self, place: Place) -> bytes:
         if place in self._changed:
             return bytes(rfc8785.dumps(self._changed[place]))
-        return self._start.canonical[place]
+        return self._kind(place).canonical
+
+    def _places(self) -> list[Place]:
+        return [(domain, name) for domain, kinds in self._collections.items() for name in kinds]
+
+    def _kind(self, place: Place) -> Collection:
+        return self._collections[place[0]][place[1]]
 
     def _rows(self, place: Place) -> Rows:
         """The records of a collection, to be read."""
-        return self._changed.get(place, self._start.rows[place])
+        return self._changed[place] if place in self._changed else self._kind(place).rows
 
     def _own_rows(self, place: Place) -> Rows:
         """The records of a collection, to be changed."""
         if place not in self._changed:
-            self._changed[place] = copy.deepcopy(self._start.rows[place])
+            self._changed[place] = copy.deepcopy(self._kind(place).rows)
         return self._changed[place]
 
     def _create(self, place: Place, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        kind = self._collections[place[0]][place[1]]
+        kind = self._kind(place)
         rows = self._own_rows(place)
         number = self._made.get(place, len(kind.records)) + 1
         while (key := f"{kind.prefix}_{number}") in rows:
@@ -149,7 +131,7 @@ class World:
     def _on_record(
         self, place: Place, effect: Effect, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
-        kind = self._collections[place[0]][place[1]]
+        kind = self._kind(place)
         key = str(arguments.get(effect.key_argument or "", ""))
         if key not in self._rows(place):
             raise ToolFailure(f"no {kind.key} {key!r} in {place[1]}")

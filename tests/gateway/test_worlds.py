@@ -1,6 +1,7 @@
 """The simulated world: equal calls give equal states, and failures change nothing."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,19 @@ def test_results_are_copies(desk: Catalog) -> None:
     world.apply(desk.tools["get_ticket"], {"ticket_id": "tkt_1"})["notes"].append("forged")
     world.apply(desk.tools["list_tickets"], {})["tickets"][0]["notes"].append("forged")
     assert world.state_hash() == before
+
+
+def test_a_state_is_that_of_its_moment_and_worlds_with_other_records_differ(desk: Catalog) -> None:
+    create: Call = ("create_ticket", {"title": "x"})
+    world, _ = play(desk, [create])
+    before = world.state()
+    world.apply(desk.tools["create_ticket"], {"title": "y"})
+    assert set(world.state()["desk.tickets"]) - set(before["desk.tickets"]) == {"tkt_5"}
+    kinds = desk.collections["desk"]
+    bare = {**kinds, "tickets": replace(kinds["tickets"], records=())}
+    other = World(Catalog(desk.tools, {"desk": bare}, desk))
+    assert other.state()["desk.tickets"] == {}
+    assert other.state_hash() != World(desk).state_hash()
 
 
 def test_a_write_of_unknown_effect_leaves_its_arguments_and_nothing_else() -> None:
