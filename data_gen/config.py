@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,10 +15,15 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs import __version__
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.nudged import Nudged
 from breadcrumbs.data_gen.requests import Phrasing
+from breadcrumbs.data_gen.scenarios import Prompts
 from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.data_gen.shaping import Shapes
+from breadcrumbs.data_gen.speech import Language
 from breadcrumbs.data_gen.splits import Split
 from breadcrumbs.endpoint_config import EndpointConfig
+from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.catalog import Catalog
 
 
@@ -56,11 +62,24 @@ class GenerateConfig:
     shortfall: Literal["error", "report"] = "error"
     """What fewer rows than asked for are: an error, or a count in the manifest."""
     phrasing: Phrasing = "varied"
-    """`plain` says every argument by its own name, in a list; small models learn it soonest."""
+    """`plain` says every argument by its own name, in a list; small models learn it soonest.
+    `personas` are people from terse to rambling; `languages` and `typo_share` need them."""
+    languages: tuple[Language, ...] = ("en",)
+    """What users and assistant speak; one that is named twice is spoken twice as often."""
+    typo_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of requests that are typed in haste."""
+    prompts: Prompts = "few"
+    """`varied` puts system prompts together from parts, tier 2 off among them."""
     optional_share: float = Field(default=0.4, ge=0, le=1)
     """Chance that an optional argument is said."""
     corrected_share: float = Field(default=0.15, ge=0, le=1)
     """Share of training dispatch rows that come from a nudged, corrected episode."""
+    nudged: Nudged = "remove"
+    """What becomes of stall and nudge there: `remove`, `mask` (kept without loss), or `keep`."""
+    include: tuple[str, ...] = ()
+    """Folders of rows that take the places of this set's own, by id: what `data stalls` made."""
+    include_sha256: tuple[str, ...] = ()
+    """The digests those folders must have, one each; filled in where none are given."""
     worded_share: float = Field(default=0.0, ge=0, le=1)
     """Share of training pairs kept for tools with arguments in the assistant's own words."""
     waiting_share: float = Field(default=0.0, ge=0, le=0.5)
@@ -69,21 +88,56 @@ class GenerateConfig:
     """Share of training writes that are denied."""
     kinds: dict[Kind, NonNegativeInt] = field(default_factory=dict)
     """Training pairs beside those of `train`, by special kind: what the twins turn on."""
+    eval_kinds: dict[Kind, NonNegativeInt] = field(default_factory=dict)
+    """The same on held-out tools, beside the pairs of `eval_tools`: to evaluate on."""
     practice_pairs: int = Field(default=0, ge=0)
     """Training pairs beside those of `train`, each on a made-up tool of its own."""
     max_hits: int = Field(default=2, ge=1, le=20)
     """Search hits the gateway shows."""
+    shapes: Shapes = field(default_factory=Shapes)
+    """How what a scenario is about is shown: names of the meta-tools and so on."""
     endpoint: EndpointConfig | None = None
     """A model that takes the scripted staller's place: `corrected_share` is asked of it."""
     reworded_share: float = Field(default=0.0, ge=0, le=1)
     """Share of training twins whose requests the endpoint puts into other words."""
 
 
+_FIRST = {"prompts": "few", "languages": ["en"], "typo_share": 0.0}
+"""What came later, as it was before there was a choice."""
+
+
+def check_surface(config: GenerateConfig) -> None:
+    """Whether the parts of a config that choose words go together.
+
+    Raises:
+        ConfigError: languages or typos without personas, or no language.
+    """
+    if not config.languages:
+        raise ConfigError("languages: name at least one of en, de, fr, es, pt, zh, ja")
+    if config.kinds.get("derived") and "en" not in config.languages:
+        raise ConfigError("kinds.derived: says values in English words; add en to languages")
+    if config.phrasing == "personas":
+        return
+    for name in ("languages", "typo_share"):
+        if to_dict(config)[name] != _FIRST[name]:
+            raise ConfigError(f"{name}: needs phrasing personas, but it is {config.phrasing!r}")
+
+
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
-    """The config as a manifest holds it; sets made without endpoint or kinds keep their bytes."""
+    """The config as a manifest holds it; what a set does not ask for leaves no byte there."""
     body = to_dict(config)
-    if not config.kinds:
-        del body["kinds"]
+    if config.shapes == Shapes():
+        del body["shapes"]
+    if config.nudged == "remove":
+        del body["nudged"]
+    if not config.include:
+        del body["include"], body["include_sha256"]
+    for name in ("kinds", "eval_kinds"):
+        if not body[name]:
+            del body[name]
+    for name in ("prompts", "languages", "typo_share"):
+        if body[name] == _FIRST[name]:
+            del body[name]
     if config.endpoint is None:
         del body["endpoint"], body["reworded_share"]
     return body
@@ -101,6 +155,12 @@ def inputs_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, To
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def shards_hash(config: GenerateConfig, catalog: Catalog, hints: Mapping[str, ToolHint]) -> str:
+    """SHA-256 of what decides the shards: not what is made of a shortfall, or of rows taken in."""
+    same = dataclasses.replace(config, shortfall="error", include=(), include_sha256=())
+    return inputs_hash(same, catalog, hints)
+
+
 def amounts(config: GenerateConfig) -> dict[Split, Amount]:
     """What each split gets."""
     return {
@@ -114,4 +174,12 @@ def planned_rows(config: GenerateConfig) -> int:
     """How many rows a config asks for."""
     splits = amounts(config).values()
     asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in splits)
-    return asked + 2 * (config.practice_pairs + sum(config.kinds.values()))
+    special = sum(config.kinds.values()) + sum(config.eval_kinds.values())
+    return asked + 2 * (config.practice_pairs + special)
+
+
+def kinds_of(config: GenerateConfig, split: Split) -> dict[Kind, int]:
+    """The pairs of special kinds that a split gets."""
+    if split == "train":
+        return config.kinds
+    return config.eval_kinds if split == "held_out_tools" else {}

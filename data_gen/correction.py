@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.grounding import Source, ground
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text, subject_of
 from breadcrumbs.data_gen.verify import effect_difference, replay
 from breadcrumbs.errors import DataError
 from breadcrumbs.events import Nudge
@@ -86,22 +87,25 @@ async def replayed(
 
 
 def _subject(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> Subject:
+    hint = localised(hint, spec, scenario.surface.language)
     asks = {
         name: argument.questions or (f"Which {argument.label} should I use?",)
         for name, argument in hint.arguments.items()
     }
-    return Subject(spec.name, spec.input_schema, scenario.gold_arguments, asks)
+    return subject_of(scenario, spec.input_schema, asks)
 
 
-def cut_stalls(messages: Sequence[Message]) -> list[Message]:
+def cut_stalls(messages: Sequence[Message], kept: Collection[str] = frozenset()) -> list[Message]:
     """Leave out every synthetic user turn together with the assistant text it answers.
+
+    Turns of the texts `kept` stay, and what they answer.
 
     Raises:
         DataError: a synthetic turn does not follow an assistant text without calls.
     """
     left: list[Message] = []
     for position, message in enumerate(messages):
-        if not (message.synthetic and message.role == "user"):
+        if not (message.synthetic and message.role == "user") or message.content in kept:
             left.append(message)
             continue
         if not left or left[-1].role != "assistant" or left[-1].tool_calls:
@@ -145,4 +149,6 @@ def sources_before_nudge(
         messages[:first],
         composed=scenario.composed,
         hints=hint.arguments,
+        derived=scenario.script.said,
+        now=scenario.now,
     )

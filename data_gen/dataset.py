@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from breadcrumbs.data_gen.scenarios import Behaviour, Scenario, scenario_from_dict
+from breadcrumbs.data_gen.shape import Facts, Shape, count_shapes, facts_of, shape_from_dict
 from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.gateway import GatewaySettings
@@ -31,8 +32,9 @@ CARD = "README.md"
 FILE_ROWS = 8192
 """Rows of one Parquet file; a split with more has several."""
 AXES = ("behaviour", "split", "source", "domain", "tool")
-Source = Literal["oracle", "corrected", "imported"]
-"""`imported` rows were recorded elsewhere; there is no world to replay them in."""
+Source = Literal["oracle", "corrected", "nudged", "imported"]
+"""`nudged` rows still hold the stall that `corrected` ones lost; `imported` rows were recorded
+elsewhere, and there is no world to replay them in."""
 _TABLES = ("config", "dropped", "counts", "files")
 """What a manifest must hold."""
 _JSON_COLUMNS = ("scenario", "messages", "tools", "meta")
@@ -41,6 +43,16 @@ _AUTHORS_WITH_MODEL = """A model, named under
 `endpoint` in `manifest.json`, wrote the calls of `corrected` rows and the requests of rows with
 `reworded_from` in `meta`; both were checked and run like all others, and no model judged a row.
 That model's licence and terms may bind what is trained on these rows."""
+_AUTHORS_WITH_STALLER = """A model wrote the
+calls and the stalls of rows with `staller` in `meta`, which names it; they were checked and run
+like all others, and no model judged a row. That model's licence and terms may bind what is trained
+on these rows."""
+_NUDGED = """;
+in `nudged` rows both are still there, and `meta.unlearned` names the messages that no trainer may
+learn, where there are any"""
+_SHAPES = """ Its `shape` says under which names and payload
+shapes the three tools are shown (`gateway` where it says nothing), how many hits a search has, and
+so on."""
 _FILE = re.compile(rf"(?P<split>{'|'.join(SPLITS)})(-\d{{5,}})?\.parquet")
 TEXT_COLUMNS = ("id", "split", "behaviour", "domain", "tool", "twin", "source")
 
@@ -53,6 +65,7 @@ class Row:
     scenario: Scenario
     source: Source
     messages: tuple[Message, ...]
+    """In the gateway's own words, as are `tools`; on disk they lie as the model saw them."""
     tools: tuple[Mapping[str, Any], ...]
     meta: Mapping[str, Any]
 
@@ -83,10 +96,20 @@ class Row:
             "twin": scenario.twin,
             "source": self.source,
             "scenario": scenario.to_dict(),
-            "messages": [message.to_dict() for message in self.messages],
-            "tools": [dict(tool) for tool in self.tools],
+            "messages": [message.to_dict() for message in self.shown_messages],
+            "tools": self.shown_tools,
             "meta": dict(self.meta),
         }
+
+    @property
+    def shown_messages(self) -> list[Message]:
+        """The conversation as the model saw it, under the scenario's naming."""
+        return self.scenario.shape.words().show(self.messages)
+
+    @property
+    def shown_tools(self) -> list[dict[str, Any]]:
+        """The tools as the model saw them."""
+        return self.scenario.shape.words().show_tools(self.tools)
 
 
 def load_rows(
@@ -260,16 +283,18 @@ def write_tables(
         DataError: the place cannot be written.
     """
     found = {axis: Counter[str]() for axis in AXES}
+    shapes = Counter[Facts]()
     rows = 0
     with _staging(folder) as stage:
         for split in SPLITS:
             for number, table in enumerate(_of_size(tables[split], FILE_ROWS)):
                 _count(table, found)
+                shapes.update(map(facts_of, shapes_in(table.column("scenario").to_pylist())))
                 rows += len(table)
                 if number == 1:
                     (stage / f"{split}.parquet").replace(stage / f"{split}-00000.parquet")
                 name = f"{split}-{number:05d}.parquet" if number else f"{split}.parquet"
-                _write_parquet(stage / name, table)
+                write_parquet(stage / name, table)
         for name, text in (extra or {}).items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             (stage / name).write_text(text, encoding="utf-8")
@@ -279,6 +304,7 @@ def write_tables(
             "format": FORMAT,
             **manifest,
             "counts": {"trajectories": rows, **along},
+            **({"shapes": count} if (count := count_shapes(shapes.elements())) else {}),
             "files": files,
         }
         (stage / CARD).write_text(card(full), encoding="utf-8")
@@ -309,6 +335,14 @@ def _of_size(tables: Iterator[Any], rows: int) -> Iterator[Any]:
 def _count(table: Any, found: Mapping[str, Counter[str]]) -> None:
     for axis in AXES:
         found[axis].update(table.column(axis).to_pylist())
+
+
+def shapes_in(scenarios: Iterable[Any]) -> Iterator[Shape]:
+    """The shapes of stored scenarios."""
+    for text in scenarios:
+        # Most have none; only what may have one is parsed.
+        body = json_value(text) if '"shape":' in text else {}
+        yield shape_from_dict(body.get("shape", {}))
 
 
 @contextmanager
@@ -348,7 +382,12 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> Any:
     return Dataset.from_dict(ordered, features=features()).data.table
 
 
-def _write_parquet(path: Path, table: Any) -> None:
+def write_parquet(path: Path, table: Any) -> None:
+    """Write a table with its features, to the disk.
+
+    Raises:
+        OSError: the place cannot be written.
+    """
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
@@ -390,17 +429,22 @@ def row_from_record(record: Mapping[str, Any]) -> Row:
     Raises:
         DataError, KeyError, TypeError, ValueError: a column is missing or holds something else.
     """
+    scenario = scenario_from_dict(json_value(record["scenario"]))
+    words = scenario.shape.words()
     return Row(
         id=record["id"],
-        scenario=scenario_from_dict(_json(record["scenario"])),
+        scenario=scenario,
         source=record["source"],
-        messages=tuple(messages_from_dicts([_json(m) for m in record["messages"]])),
-        tools=tuple(_json(tool) for tool in record["tools"]),
-        meta=_json(record["meta"]),
+        messages=tuple(
+            words.hear(messages_from_dicts([json_value(m) for m in record["messages"]]))
+        ),
+        tools=tuple(words.hear_tools([json_value(tool) for tool in record["tools"]])),
+        meta=json_value(record["meta"]),
     )
 
 
-def _json(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """The value of a stored JSON column."""
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -417,19 +461,33 @@ def file_digest(path: Path) -> dict[str, Any]:
 def card(manifest: Mapping[str, Any]) -> str:
     """A dataset card: what the rows are, how they were made, what they may be used for."""
     found = manifest["counts"]
+    # A split without rows is left out: the datasets library cannot load one.
     configs = "\n".join(
-        f"      - split: {split}\n        path: {_path_of(manifest, split)}" for split in SPLITS
+        f"      - split: {split}\n        path: {_path_of(manifest, split)}"
+        for split in SPLITS
+        if found["split"].get(split)
     )
     lines = [
         f"| {axis} | {name} | {number} |"
         for axis in ("split", "behaviour", "source", "domain")
         for name, number in found[axis].items()
     ]
+    lines += [
+        f"| {axis} | {name} | {number} |"
+        for axis, values in manifest.get("shapes", {}).items()
+        for name, number in values.items()
+    ]
+    shapes, requests = "", "one request"
+    if "shapes" in manifest:
+        shapes, requests = _SHAPES, "a few requests"
     dropped = manifest.get("dropped", {})
     gone = "; ".join(f"{reason}: {number}" for reason, number in dropped.items()) or "none"
     if "imported" in manifest:
         return _imported_card(found["trajectories"], configs, lines, gone)
     authors = _AUTHORS if "endpoint" not in manifest else _AUTHORS_WITH_MODEL
+    if "stalls" in manifest or "included" in manifest:
+        authors = _AUTHORS_WITH_STALLER
+    stalls = _NUDGED if found["source"].get("nudged") else ""
     return f"""---
 license: apache-2.0
 language: [en]
@@ -450,8 +508,8 @@ scratch with equal state and equal approvals. {authors}
 
 Each row has `messages` (arguments as objects), `tools` (the three gateway tools), `behaviour`,
 `twin` (rows that differ in one fact share it and lie next to each other), `source`
-(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed), and
-`scenario`, the hidden ground truth. Row order in `train` is meant as batch order.
+(`corrected` rows were nudged once; stall and nudge were cut out and the rest replayed{stalls}), and
+`scenario`, the hidden ground truth.{shapes} Row order in `train` is meant as batch order.
 
 | axis | value | rows |
 | --- | --- | --- |
@@ -460,7 +518,7 @@ Each row has `messages` (arguments as objects), `tools` (the three gateway tools
 Tools of `held_out_tools` and the domain of `held_out_domain` appear nowhere in `train`, not
 even as search hits. Rows dropped while making the set, by reason: {gone}.
 
-English only, one request per conversation, values said almost verbatim: a model trained on
+English only, {requests} per conversation, values said almost verbatim: a model trained on
 these rows learns when to act, not how people really talk. All names and addresses are invented.
 """
 

@@ -7,16 +7,18 @@ for the assistant's. Nothing is cut, and what a terminal would hide is written o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.text import Text
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.nudged import stalled_turns
+from breadcrumbs.data_gen.shape import Shape, facts_of
+from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, compact_json
-from breadcrumbs.prompts import COUPLED, DECOUPLED
+from breadcrumbs.prompt_grammar import steering_of
 from breadcrumbs.segments import Segment, content_parts
 from breadcrumbs.visible import visible
 
@@ -40,9 +42,10 @@ STYLES: Mapping[str, str] = {
 def draw(row: Row) -> Iterator[Text]:
     """The row line by line: what it is, its messages, and what it left behind."""
     yield from _heading(row)
-    decision = len(decision_messages(row.messages, row.scenario.tool))
-    for position, message in enumerate(row.messages):
-        yield _rule(message, decides=position == decision)
+    notes = dict.fromkeys(stalled_turns(row.messages), "STALL")
+    notes[decided_at(row.messages, row.scenario)] = "DECISION POINT"
+    for position, message in enumerate(row.shown_messages):
+        yield _rule(message, notes.get(position, ""))
         for label, text in _parts(message):
             yield from _labelled(label, text)
     yield _line("─" * RULE_CHARS, "dim")
@@ -56,6 +59,8 @@ def _heading(row: Row) -> Iterator[Text]:
     yield _line(row.id, "bold")
     facts = (row.behaviour, row.source, row.split, scenario.domain, scenario.tool, row.twin)
     yield _line(" · ".join((*facts, *filter(None, (scenario.kind,)))), "dim")
+    for axis, value in () if scenario.shape == Shape() else facts_of(scenario.shape):
+        yield _line(f"{axis}: {value}", "dim")
     for name, source in scenario.sources.items():
         yield _line(f"{name}: {source}", "dim")
     for name in scenario.missing:
@@ -63,16 +68,16 @@ def _heading(row: Row) -> Iterator[Text]:
         yield _line(f"{name}: missing; the user would say {withheld}", "yellow")
 
 
-def _rule(message: Message, *, decides: bool) -> Text:
+def _rule(message: Message, note: str) -> Text:
     words: list[str] = [message.role]
     if message.synthetic:
         words.append("synthetic")
     if message.tool_call_id is not None:
         words.append(f"answers {message.tool_call_id}")
-    if decides:
-        words.append("DECISION POINT")
+    if note:
+        words.append(note)
     title = f"── {' · '.join(words)} "
-    return _line(title.ljust(RULE_CHARS, "─"), "bold reverse" if decides else "dim")
+    return _line(title.ljust(RULE_CHARS, "─"), "bold reverse" if note else "dim")
 
 
 def _parts(message: Message) -> Iterator[tuple[str, str]]:
@@ -80,8 +85,7 @@ def _parts(message: Message) -> Iterator[tuple[str, str]]:
     if message.role == "assistant":
         yield from _turn_parts(message)
         return
-    steering = _steering(message)
-    parts = content_parts(message, steering)
+    parts = content_parts(message, steering_of(message.content))
     if message.role == "tool" and len(parts) > 1:
         payload = json.loads(message.content)
         breadcrumb = payload.pop("next_step")
@@ -104,11 +108,6 @@ def _turn_parts(message: Message) -> Iterator[tuple[str, str]]:
         yield Segment.ASSISTANT, after.strip("\n")
     for call in message.tool_calls:
         yield "call", f"{call.id} {call.name} {compact_json(dict(call.arguments))}"
-
-
-def _steering(message: Message) -> str | None:
-    known: Sequence[str] = (*DECOUPLED, *COUPLED)
-    return next((text for text in known if message.content.startswith(text)), None)
 
 
 def _labelled(label: str, text: str) -> Iterator[Text]:

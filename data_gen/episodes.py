@@ -12,9 +12,19 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from breadcrumbs.data_gen.distractors import with_distractors
+from breadcrumbs.data_gen.lengthening import lengthened
+from breadcrumbs.data_gen.reports import done_first, report, stays
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Scenario
-from breadcrumbs.data_gen.script import NO, QUESTION_THOUGHT, THOUGHTS, YES, Step
-from breadcrumbs.data_gen.values import words
+from breadcrumbs.data_gen.script import (
+    QUESTION_THOUGHT,
+    THOUGHTS,
+    Script,
+    Step,
+    says_no,
+    says_yes,
+)
+from breadcrumbs.data_gen.shape import Past
 from breadcrumbs.events import Done, Event
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.gateway import (
@@ -29,13 +39,6 @@ from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message, ToolCall, compact_json
 from breadcrumbs.radar import Radar
 from breadcrumbs.turns import Policy, Turn
-
-REPORTS = {
-    "create": "Done. The {noun} was created as {key}.",
-    "update": "Done. {key} was updated.",
-    "delete": "Done. {key} was deleted.",
-    "append": "Done. It was added to {key}.",
-}
 
 
 class OraclePolicy:
@@ -57,11 +60,12 @@ class OraclePolicy:
     def turn(self, messages: Sequence[Message]) -> Turn:
         """The same, without streaming."""
         scenario = self.scenario
-        payload = last_payload(messages)
+        since = since_request(messages, scenario)
+        payload = last_payload(since)
         if messages[-1].role == "user" and messages[-1].content in scenario.replies:
             return self._reply(messages, payload)
         layer = payload.get("layer")
-        ran = sum(call.name == "execute_tool" for m in messages for call in m.tool_calls)
+        ran = sum(call.name == "execute_tool" for m in since for call in m.tool_calls)
         step = scenario.steps[ran] if ran < len(scenario.steps) else None
         if layer is None or (layer == "3_execution" and ran <= len(scenario.steps)):
             query = scenario.search_query if step is None else step.query
@@ -69,8 +73,8 @@ class OraclePolicy:
         if layer == "1_catalog" and step is None and scenario.behaviour == "decline":
             return Turn(scenario.reply)
         if layer == "1_catalog":
-            tool = scenario.tool if step is None else step.tool
-            return self._call(messages, "get_tool_schema", {"tool_names": [tool]})
+            names = [step.tool] if step else read_together(scenario)
+            return self._call(messages, "get_tool_schema", {"tool_names": names})
         if layer == "2_schema_disclosure" and step is not None:
             return self._take(messages, step, payload["disclosed"][0]["inputSchema"])
         if layer == "2_schema_disclosure" and scenario.slip:
@@ -102,10 +106,10 @@ class OraclePolicy:
 
     def _reply(self, messages: Sequence[Message], payload: Mapping[str, Any]) -> Turn:
         """What is right after the user's next words: the call after a yes, else only words."""
-        if messages[-1].content in YES:
+        if says_yes(messages[-1].content):
             return self._execute(messages)
-        if messages[-1].content in NO:
-            return Turn(f"Then it stays as it is: nothing was run with {words(self.spec.name)}.")
+        if says_no(messages[-1].content):
+            return Turn(stays(self.spec, self.scenario))
         return Turn(report(self.spec, self.scenario, payload))
 
     def _execute(self, messages: Sequence[Message]) -> Turn:
@@ -115,8 +119,18 @@ class OraclePolicy:
         return dataclasses.replace(call, thinking=ledger(scenario, self.spec))
 
     def _call(self, messages: Sequence[Message], name: str, arguments: dict[str, Any]) -> Turn:
-        number = 1 + sum(len(message.tool_calls) for message in messages)
-        return Turn("", (ToolCall(f"call_{number}", name, arguments),))
+        return next_call(messages, name, arguments)
+
+
+def next_call(messages: Sequence[Message], name: str, arguments: dict[str, Any]) -> Turn:
+    """A turn with one call, its id by the number of calls before."""
+    number = 1 + sum(len(message.tool_calls) for message in messages)
+    return Turn("", (ToolCall(f"call_{number}", name, arguments),))
+
+
+def read_together(scenario: Scenario) -> list[str]:
+    """The tools whose schemas are read in the call that discloses the scenario's own."""
+    return list(scenario.shape.read) or [scenario.tool]
 
 
 def ledger(scenario: Scenario, spec: ToolSpec) -> str:
@@ -151,58 +165,6 @@ def last_payload(messages: Sequence[Message]) -> dict[str, Any]:
             payload = json.loads(message.content)
             return payload if isinstance(payload, dict) else {}
     return {}
-
-
-def done_first(scenario: Scenario) -> str:
-    """That what was asked for first is done; empty where nothing was."""
-    if scenario.kind != "several":
-        return ""
-    return "".join(f"Done: {words(step.tool)}. " for step in scenario.steps)
-
-
-def report(spec: ToolSpec, scenario: Scenario, payload: Mapping[str, Any]) -> str:
-    """One honest sentence on what the gateway answered."""
-    status = payload.get("status")
-    name = words(spec.name)
-    if status == "approval_required":
-        return f"The request to {name} waits for approval; it has not run yet."
-    if status == "denied":
-        return f"The request to {name} was denied, so nothing was changed."
-    if status == "expired":
-        return f"The approval to {name} ran out, so nothing was changed."
-    if status != "done":
-        return f"The request to {name} did not succeed: {payload.get('reason', status)}."
-    injected = scenario.script.injected
-    return _done_report(spec, scenario, _less(payload.get("result"), injected))
-
-
-def _less(result: Any, injected: str) -> Any:
-    """A result without the field that holds an order instead of data."""
-    if not injected or not isinstance(result, dict):
-        return result
-    return {k: _less(v, injected) for k, v in result.items() if v != injected}
-
-
-def _done_report(spec: ToolSpec, scenario: Scenario, result: Any) -> str:
-    effect = spec.effect
-    fields = result if isinstance(result, dict) else {}
-    if effect is None or effect.op == "record":
-        return f"Done: {words(spec.name)}."
-    if effect.op == "list":
-        records = next((v for v in fields.values() if isinstance(v, list)), [])
-        return f"I found {len(records)} in {words(effect.collection)}."
-    if effect.op == "get":
-        return f"Here it is: {_facts(fields)}."
-    named = scenario.gold_arguments.get(effect.key_argument or "")
-    key = named if named is not None else next(iter(fields.values()), "it")
-    noun = words(effect.collection).removesuffix("s")
-    return REPORTS[effect.op].format(noun=noun, key=key)
-
-
-def _facts(fields: Mapping[str, Any], limit: int = 3) -> str:
-    inner = next((v for v in fields.values() if isinstance(v, dict)), fields)
-    facts = [f"{words(k)} {v}" for k, v in inner.items() if isinstance(v, str | int | float)]
-    return ", ".join(facts[:limit]) or "nothing stored"
 
 
 class ScriptedApprover:
@@ -246,6 +208,73 @@ def opening(scenario: Scenario) -> list[Message]:
     return [Message("system", scenario.system_prompt), Message("user", scenario.request)]
 
 
+async def opened(
+    scenario: Scenario,
+    simulated: SimulatedGateway,
+    session: GatewaySession,
+    past: Policy | None = None,
+) -> list[Message]:
+    """The conversation up to the scenario's request, every earlier request run to its end."""
+    conversation = opening(scenario)[:1]
+    policy = past or PastPolicy(scenario, simulated.gateway.catalog)
+    for one in scenario.shape.history:
+        conversation.append(Message("user", one.request))
+        await run(
+            policy,
+            session,
+            conversation,
+            settings=LoopSettings(nudge=False),
+            approver=ScriptedApprover("approve", simulated),
+            ids=SeededIds(scenario.seed),
+        )
+    return [*conversation, *opening(scenario)[1:]]
+
+
+def since_request(messages: Sequence[Message], scenario: Scenario) -> list[Message]:
+    """The conversation as if it had begun with the scenario's request."""
+    return [*messages[:1], *messages[request_place(messages, scenario) :]]
+
+
+def request_place(messages: Sequence[Message], scenario: Scenario) -> int:
+    """Where the scenario's request stands; 1 where nothing was asked for before."""
+    earlier = len(scenario.shape.history)
+    spoken = [i for i, m in enumerate(messages) if m.role == "user" and not m.synthetic]
+    return spoken[earlier] if earlier and earlier < len(spoken) else 1
+
+
+class PastPolicy:
+    """Does what was asked for before the scenario's request: search, disclose, call, report."""
+
+    def __init__(self, scenario: Scenario, catalog: Catalog) -> None:
+        self._scenario = scenario
+        self._catalog = catalog
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncGenerator[str | Turn, None]:
+        """The next turn of the request that was made last."""
+        spoken = [i for i, m in enumerate(messages) if m.role == "user"]
+        past = self._scenario.shape.history[len(spoken) - 1]
+        yield self._turn(messages, past, last_payload(messages[spoken[-1] :]))
+
+    def _turn(self, messages: Sequence[Message], past: Past, payload: Mapping[str, Any]) -> Turn:
+        layer = payload.get("layer")
+        if layer is None:
+            return next_call(messages, "search_tool_catalog", {"query": past.query})
+        if layer == "1_catalog":
+            return next_call(messages, "get_tool_schema", {"tool_names": [past.tool]})
+        spec = self._catalog.tools[past.tool]
+        if layer == "2_schema_disclosure":
+            thinking = draft_with_verdicts(past.arguments, spec.required, ())
+            arguments = {"tool_name": past.tool, "arguments": dict(past.arguments)}
+            call = next_call(messages, "execute_tool", arguments)
+            return dataclasses.replace(call, thinking=thinking)
+        about = dataclasses.replace(
+            self._scenario, tool=past.tool, gold_arguments=past.arguments, script=Script()
+        )
+        return Turn(report(spec, about, payload))
+
+
 def open_gateway(
     scenario: Scenario, catalog: Catalog, settings: GatewaySettings
 ) -> tuple[SimulatedGateway, GatewaySession]:
@@ -253,8 +282,12 @@ def open_gateway(
     shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
     if scenario.script.records:
         shown = _with_records(shown, scenario.domain, scenario.script.records)
-    if scenario.script.shown_risk:
-        shown = _relabelled(shown, scenario)
+    if scenario.tool in shown.tools:
+        shown = _as_shown(shown, scenario)
+    if scenario.shape.near:
+        shown = with_distractors(shown, scenario.shape.near)
+    if hits := scenario.shape.hits:
+        settings = dataclasses.replace(settings, max_hits=hits, unasked_hits=hits)
     simulated = simulated_gateway(shown, seed=scenario.seed, settings=settings)
     spec = catalog.tool(scenario.tool)
     principal = Principal(roles=spec.allow[:1]) if spec is not None else Principal()
@@ -271,15 +304,20 @@ def _with_records(
     return Catalog(catalog.tools, {**catalog.collections, domain: kinds}, catalog.whole or catalog)
 
 
-def _relabelled(catalog: Catalog, scenario: Scenario) -> Catalog:
-    """The same tools, that of the scenario under the risk it is shown with."""
-    spec = as_shown(scenario, catalog.tools[scenario.tool])
-    tools = {**catalog.tools, spec.name: spec}
+def _as_shown(catalog: Catalog, scenario: Scenario) -> Catalog:
+    """The same tools, that of the scenario as it is shown."""
+    spec = catalog.tools[scenario.tool]
+    shown = as_shown(scenario, spec)
+    if shown is spec:
+        return catalog
+    tools = {**catalog.tools, spec.name: shown}
     return Catalog(tools, catalog.collections, catalog.whole or catalog)
 
 
 def as_shown(scenario: Scenario, spec: ToolSpec) -> ToolSpec:
-    """The scenario's tool as its catalog has it: wrongly labelled, where the scenario says so."""
+    """The scenario's tool as its catalog has it: longer, or wrongly labelled, where it says so."""
+    if scenario.shape.schema_tokens:
+        spec = lengthened(spec, scenario.shape.schema_tokens)
     risk = scenario.script.shown_risk
     if not risk:
         return spec
@@ -294,10 +332,11 @@ async def run_episode(
     *,
     loop_settings: LoopSettings | None = None,
     radar: Radar | None = None,
+    past: Policy | None = None,
 ) -> Episode:
-    """Run a policy on a scenario from scratch, to the end."""
+    """Run a policy on a scenario from scratch, to the end; `past` takes the turns before it."""
     simulated, session = open_gateway(scenario, catalog, settings)
-    conversation = opening(scenario)
+    conversation = await opened(scenario, simulated, session, past)
     ids, approver = SeededIds(scenario.seed), ScriptedApprover(scenario.approval, simulated)
     events: list[Event] = []
     for reply in (None, *scenario.replies):
@@ -363,10 +402,10 @@ async def gold_prefix(
     The oracle's turns are taken by the loop: search, then disclosure (search only for
     `decline`). `catalog` is the split's own.
     """
-    _, session = open_gateway(scenario, catalog, settings)
+    simulated, session = open_gateway(scenario, catalog, settings)
     spec = catalog.tool(scenario.tool)
     assert spec is not None
-    conversation = opening(scenario)
+    conversation = await opened(scenario, simulated, session)
     rounds = 3 * len(scenario.steps) + (1 if scenario.behaviour == "decline" else 2)
     await run(
         OraclePolicy(scenario, spec),

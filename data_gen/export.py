@@ -28,7 +28,7 @@ def exported(row: Row) -> dict[str, Any]:
     """
     slips = row.meta.get("unlearned")
     return {
-        "messages": [message_out(message) for message in row.messages],
-        "tools": [dict(tool) for tool in row.tools],
+        "messages": [message_out(message) for message in row.shown_messages],
+        "tools": row.shown_tools,
         **({"unlearned": slips} if slips else {}),
     }

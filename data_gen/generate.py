@@ -37,9 +37,12 @@ from breadcrumbs.data_gen.config import (
     Amount,
     GenerateConfig,
     amounts,
+    check_surface,
     config_dict,
     inputs_hash,
+    kinds_of,
     planned_rows,
+    shards_hash,
 )
 from breadcrumbs.data_gen.dataset import (
     already_complete,
@@ -52,6 +55,7 @@ from breadcrumbs.data_gen.derive import derive
 from breadcrumbs.data_gen.derived_files import derived_files
 from breadcrumbs.data_gen.engines import Engine, EngineName, open_engine
 from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
+from breadcrumbs.data_gen.including import read_included
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.shards import Store, discard, open_store
 from breadcrumbs.data_gen.splits import Split, choose_held_out, make_splits
@@ -80,12 +84,15 @@ def generate(
     end of this process, the same call goes on from there, with any workers and engine.
 
     Raises:
-        ConfigError: held-out lists do not fit the catalog, or the endpoint cannot be asked.
+        ConfigError: held-out lists do not fit the catalog, choices of words do not go together,
+            or the endpoint cannot be asked.
         CatalogError: catalog and hints do not fit each other.
         DataError: `out` holds something else, cannot be written, or too few rows can be made.
         ModelError: the endpoint gives no usable answer; the same call goes on from there.
     """
-    inputs = _inputs(config, out)
+    check_surface(config)
+    included = read_included(config)
+    inputs = _inputs(included.config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
     digest = inputs_hash(config, catalog, hints)
     work = out.with_name(f".{out.name}.shards")
@@ -102,8 +109,7 @@ def generate(
         check_endpoint(config.endpoint)  # before the work
     elif config.reworded_share:
         raise ConfigError("reworded_share: needs an endpoint; name one, or leave it at 0")
-    # With another `shortfall` the same shards are made.
-    shards = inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, hints)
+    shards = shards_hash(config, catalog, hints)
     with open_store(work, shards) as store:
         opener = functools.partial(open_workshop, *_worker_inputs(inputs, work), shards)
         shop = Workshop(config, splits, hints)
@@ -115,12 +121,15 @@ def generate(
             "config": config_dict(config),
             "tools": {split: splits.tools(split) for split in amounts(config)},
             "dropped": made.dropped,
-            **({"kinds": made.kinds} if config.kinds else {}),
+            **({"kinds": made.kinds["train"]} if config.kinds else {}),
+            **({"eval_kinds": made.kinds["held_out_tools"]} if config.eval_kinds else {}),
             **({"missing_rows": dict(made.missing)} if made.missing else {}),
             **({"derived": inputs.derived} if inputs.derived else {}),
+            **({"included": included.report} if config.include else {}),
         }
         if config.endpoint is not None:
             return _ask_endpoint(made, shop, manifest, inputs, out, progress)
+        made.tables["train"] = included.placed(made.tables["train"], shop)
         return write_tables(out, made.tables, _sorted(manifest), inputs.files)
 
 
@@ -206,8 +215,8 @@ class _Rows:
     tables: dict[Split, Iterator[Any]]
     dropped: Counter[str]
     missing: dict[str, int]
-    kinds: dict[str, int]
-    """Places of each special kind that were filled."""
+    kinds: dict[str, dict[str, int]]
+    """Places of each special kind that were filled, by split."""
 
 
 def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> _Rows:
@@ -216,12 +225,12 @@ def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> 
     made = _Rows({}, collector.dropped, {}, {})
     for split, amount in amounts(shop.config).items():
         rows = _SplitRows(shop, split, collector, made.missing)
-        made.tables[split] = rows.tables(amount)
+        plain = rows.tables(amount)
+        if split == "train" and not collector.rows:
+            raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
+        made.tables[split] = itertools.chain(plain, rows.special(made.kinds))
         if split == "train":
-            if not collector.rows:
-                raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
-            special = rows.special(made.kinds)
-            made.tables[split] = itertools.chain(made.tables[split], special, rows.practice())
+            made.tables[split] = itertools.chain(made.tables[split], rows.practice())
     return made
 
 
@@ -245,7 +254,7 @@ def _ask_endpoint(
     answers = out.with_name(f"{out.name}.answers")
     shares = Shares(config.corrected_share, config.reworded_share)
     taught = asyncio.run(
-        teach(config.endpoint, rows, shares, verifier, shop.hints, answers, progress)
+        teach(config.endpoint, rows, shares, verifier, shop.hints, config.nudged, answers, progress)
     )
     dropped = made.dropped + taught.dropped
     full = {**manifest, "dropped": dict(sorted(dropped.items())), "endpoint": taught.report}
@@ -278,12 +287,13 @@ class _SplitRows:
         )
         return batches
 
-    def special(self, counts: dict[str, int]) -> Iterator[Any]:
+    def special(self, counts: dict[str, dict[str, int]]) -> Iterator[Any]:
         """Twins of every kind the config asks for, kind after kind; `counts` is told how many."""
         parts = []
-        for kind, count in self.shop.config.kinds.items():
+        made = counts[self.split] = dict[str, int]()
+        for kind, count in kinds_of(self.shop.config, self.split).items():
             found = self._places(self.split, kind, count)
-            counts[kind] = len(found.items)
+            made[kind] = len(found.items)
             parts.append(tables(self.collector.store, found, by_place=True))
         return itertools.chain(*parts)
 
@@ -291,7 +301,7 @@ class _SplitRows:
         possible = count if count and self.shop.maker(maker).specs(task) else 0
         found = self.collector.places(Source(maker, task), possible)
         if len(found.items) < count:
-            special = task in self.shop.config.kinds
+            special = task in kinds_of(self.shop.config, self.split)
             self._short(len(found.items), count, f"{task} pair" if special else task)
         return found
 

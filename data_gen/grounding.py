@@ -20,6 +20,8 @@ from breadcrumbs.messages import Message, json_object
 
 Source = Literal["user", "system", "tool_result", "default", "composed", "derived"]
 _DATE_TIME = re.compile(r"(?<=\d)t(?=\d)")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of scripts without spaces: each is a word of its own."""
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
 
 
@@ -29,6 +31,8 @@ def normalise(text: str) -> str:
     `25.0` and `25` are the same; punctuation, accents' encoding and spacing do not count.
     """
     folded = _DATE_TIME.sub(" ", unicodedata.normalize("NFKC", text).casefold())
+    if not folded.isascii():
+        folded = _CJK.sub(r" \g<0> ", folded)
     tokens = (_number(token) for token in _TOKEN.findall(words(folded)))
     return f" {' '.join(tokens)} "
 
@@ -68,6 +72,20 @@ def worded_well(text: Any, composed: Composed) -> bool:
     said = normalise(text)
     held = all(normalise(must).strip() in said for must in composed.must)
     return held and not any(normalise(fact) in said for fact in composed.must_not)
+
+
+def softened(value: Any, composed: Mapping[str, Composed]) -> Any:
+    """A state with every well-worded text replaced by the gold wording."""
+    if isinstance(value, Mapping):
+        return {
+            key: composed[key].write
+            if key in composed and worded_well(inner, composed[key])
+            else softened(inner, composed)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [softened(item, composed) for item in value]
+    return value
 
 
 def ground(

@@ -7,35 +7,25 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.grounding import absent, normalise, says, says_boolean
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.localise import spoken_name
 from breadcrumbs.data_gen.lookups import fitting, listed
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.script import NO, asks_to_wait, needs_yes
+from breadcrumbs.data_gen.script import asks_to_wait, needs_yes, says_no
+from breadcrumbs.data_gen.speech import AboutTexts
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, json_object
 
-_MUST_SAY: Mapping[str, tuple[str, ...]] = {
-    "approval_required": ("waits for approval", "has not run"),
-    "denied": ("denied", "nothing was changed"),
-    "expired": ("ran out", "nothing was changed"),
-}
-"""What a report on a write that did not run says, by the status of the gateway's answer."""
-_SUCCESS = re.compile(
-    r"\b(?:done|success\w*|completed?"
-    r"|(?:was|were|is|are|has been|have been) (?!denied\b|not\b)\w+ed)\b"
-)
-"""Words that tell of a write as one that ran."""
-_DEFAULT = re.compile(r"([^;,:()]+?) \(default (.*?)\)(?=[;.])")
 _CALLABLE = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _PLAIN = re.compile(r"[\w.:+/@-]{1,32}")
-_NOTHING = re.compile(r"\bnothing was (?:changed|run)\b")
 
 
 def kind_fault(
@@ -52,7 +42,7 @@ def kind_fault(
         or label_fault(scenario, spec, messages)
         or repair_fault(scenario, messages)
         or plan_fault(scenario, spec, hint, messages)
-        or answer_fault(scenario, spec, messages)
+        or answer_fault(scenario, spec, hint, messages)
         or report_fault(scenario, messages)
     )
 
@@ -89,7 +79,7 @@ def lookup_fault(
     question = _spoken(messages[-1])
     if any(not says(normalise(question), key, {}) for key in keys):
         return "lookup: the question does not name all that fit"
-    asked = asked_parameters(question, spec, hint)
+    asked = asked_parameters(question, spec, hint, scenario.surface.language)
     return None if asked == (lookup.argument,) else "lookup: the question asks for something else"
 
 
@@ -145,7 +135,8 @@ def label_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message])
     if scenario.kind != "mislabelled":
         return None
     payloads = [json_object(m.content) for m in messages if m.role == "tool"]
-    shown = [one["risk"] for p in payloads for one in p.get("disclosed", ())]
+    disclosed = (one for p in payloads for one in p.get("disclosed", ()))
+    shown = [one["risk"] for one in disclosed if one["name"] == scenario.tool]
     return None if shown and str(spec.risk) not in shown else "label: the shown risk is right"
 
 
@@ -183,41 +174,69 @@ def plan_fault(
         )
         if not told:
             return "plan: an argument is not told"
-    return None if "not run" in said else "plan: does not say that nothing has run"
+    waits = normalise(scenario.speech.kinds.not_run).strip()
+    return None if waits in said else "plan: does not say that nothing has run"
 
 
-def answer_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
+def answer_fault(
+    scenario: Scenario, spec: ToolSpec, hint: ToolHint, messages: Sequence[Message]
+) -> str | None:
     """An answer about a tool names what it requires, and defaults as the schema states them."""
     if scenario.behaviour != "answer":
         return None
-    text = _spoken(messages[-1])
+    text, texts = _plain_marks(_spoken(messages[-1])), scenario.speech.about
     if "?" in text:
         return "answer: asks back"
-    required, _, optional = text.partition("Optional:")
+    mark = _plain_marks(texts.optional).partition("{")[0].strip()
+    required, _, optional = text.partition(mark)
     said = normalise(required)
-    if any(normalise(words(name)) not in said for name in spec.required):
+    named = {name: _named(name, hint, scenario) for name in spec.input_schema["properties"]}
+    if any(normalise(named[name]) not in said for name in spec.required):
         return "answer: a required argument is not named"
-    told = {name.strip(): value for name, value in _DEFAULT.findall(optional)}
+    told = {name.strip(): value for name, value in _defaults(texts).findall(optional)}
     properties = spec.input_schema["properties"].items()
-    defaults = {words(n): stated_default(s) for n, s in properties if n not in spec.required}
+    defaults = {named[n]: stated_default(s) for n, s in properties if n not in spec.required}
     stated = {name: default for name, default in defaults.items() if default is not None}
     return None if told == stated else "answer: other defaults than the schema states"
+
+
+def _named(name: str, hint: ToolHint, scenario: Scenario) -> str:
+    return _plain_marks(spoken_name(name, hint, scenario.surface.language))
+
+
+def _plain_marks(text: str) -> str:
+    """A text with its full-width marks made plain."""
+    return unicodedata.normalize("NFKC", text).replace("。", ".")
+
+
+def _defaults(texts: AboutTexts) -> re.Pattern[str]:
+    """What finds a label and its default in an answer."""
+    before, _, after = texts.default.partition("{label}")[2].partition("{value}")
+    return re.compile(rf"([^;:]+?){re.escape(before)}(.*?){re.escape(after)}(?=[;.])")
 
 
 def report_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
     """A write that waits, was denied or ran out is reported as that, never as done."""
     answers = [json_object(m.content) for m in messages if m.role == "tool"]
     status = str(answers[-1].get("status", "")) if answers else ""
-    told = _told(messages) if status in _MUST_SAY else []
-    if scenario.behaviour == "hold" and scenario.replies and scenario.replies[-1] in NO:
+    marks, nothing = scenario.speech.marks, scenario.speech.kinds.nothing_run
+    must_say = {
+        "approval_required": marks.waiting,
+        "denied": marks.denied,
+        "expired": marks.expired,
+    }.get(status, ())
+    told = _told(messages) if must_say else []
+    if scenario.behaviour == "hold" and scenario.replies and says_no(scenario.replies[-1]):
         told = _told(messages)[1:]
-        if not all("nothing was run" in text for text in told):
+        if not all(nothing in text for text in told):
             return "report: does not say that nothing was run"
     for text in told:
         said = text.lower().replace(words(scenario.tool).lower(), "")
-        if any(part not in said for part in _MUST_SAY.get(status, ())):
+        if any(part not in said for part in must_say):
             return f"report: does not say that it {_STANDS[status]}"
-        if _SUCCESS.search(_NOTHING.sub("", said)):
+        for part in (*must_say, nothing):
+            said = said.replace(part, "")
+        if re.search(marks.success, said):
             return "report: tells of success where there was none"
     return None
 

@@ -15,34 +15,26 @@ from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.derivations import can_differ, reworded, said_otherwise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import stated_default
+from breadcrumbs.data_gen.localise import spoken_name
 from breadcrumbs.data_gen.lookups import Setting, lookup_twins, readable
 from breadcrumbs.data_gen.outputs import answers_records, injected_twins, several_twins
 from breadcrumbs.data_gen.scenarios import ApprovalPlan, Blueprint, Dropped, Scenario, droppable
 from breadcrumbs.data_gen.script import (
     CHANGE_RULES,
-    GOES,
-    NO,
-    PROGRESS,
     RULES,
-    WAITS,
-    YES,
     Kind,
     Script,
 )
+from breadcrumbs.data_gen.speech import AboutTexts, Surface, filled, pick, speech
 from breadcrumbs.data_gen.values import spoken, words
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Risk, ToolSpec
+from breadcrumbs.prompt_grammar import with_tier_2_off
 
 _APPROVALS: Mapping[Kind, ApprovalPlan] = {"held": "wait", "denied": "deny", "expired": "expire"}
 _WRITES: frozenset[Kind] = frozenset({"held", "denied", "expired", "policy"})
 """Kinds that only a tool that writes can be of."""
 _LOOKUPS: frozenset[str] = frozenset({"read", "candidates"})
-QUESTIONS = (
-    "What would you need from me to {do}?",
-    "Which details does it take to {do}? I only want to know.",
-    "I am not sure yet. What does the tool need in order to {do}?",
-    "Tell me first what you must know to {do}, and what is set by default.",
-)
 
 
 def tools_for(kind: Kind, specs: Sequence[ToolSpec], setting: Setting, seed: int) -> list[ToolSpec]:
@@ -100,6 +92,9 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
         acts, asks = replace(acts, approval=_APPROVALS[kind]), scenarios.clarify(blueprint)
     elif kind == "policy":
         acts, asks = _policy(blueprint, acts, rng)
+        if setting.recipe.prompts == "varied" and rng.random() < _TIER_2_OFF:
+            prompt = with_tier_2_off(acts.system_prompt, blueprint.seed, blueprint.id)
+            asks = replace(asks, system_prompt=prompt)
     elif kind == "hold":
         acts, asks = _hold(blueprint, acts, rng)
     else:
@@ -112,10 +107,11 @@ def twins_of(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Scenari
 
 def _replies(kind: Kind, twin: Scenario, rng: random.Random) -> tuple[str, ...]:
     """What the user says next: yes or no to a call that was shown, or whether a write is done."""
+    texts = twin.speech.kinds
     if kind == "held" and twin.behaviour == "dispatch":
-        return (rng.choice(PROGRESS),) if rng.random() < _GOES_ON else ()
+        return (rng.choice(texts.progress),) if rng.random() < _GOES_ON else ()
     if twin.behaviour == "hold":
-        return (rng.choice(YES if rng.random() < _GOES_ON else NO),)
+        return (rng.choice(texts.yes if rng.random() < _GOES_ON else texts.no),)
     return ()
 
 
@@ -155,12 +151,14 @@ def _policy(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[S
     risk = str(blueprint.spec.risk)
     binding = rng.choice([rule for rule, risks in RULES.items() if risk in risks])
     others = [rule for rule, risks in RULES.items() if risk not in risks]
-    asks = _wait(blueprint, acts, "May I run it?")
+    asks = _wait(blueprint, acts, blueprint.speech.kinds.may_i)
     if others and rng.random() < _OTHER_RULE:
         acts = replace(acts, system_prompt=f"{acts.system_prompt}\n{rng.choice(others)}")
     return acts, replace(asks, system_prompt=f"{asks.system_prompt}\n{binding}")
 
 
+_TIER_2_OFF = 0.5
+"""How often the rule is the whole steering, tier 2 off, instead of a line of the operator's."""
 _OTHER_RULE = 0.5
 """How often the acting twin has a rule that does not cover it, or a word to go on."""
 
@@ -202,7 +200,7 @@ def _mislabelled(blueprint: Blueprint, rng: random.Random) -> list[Scenario]:
         asks = scenarios.clarify(blueprint)
     else:
         script = Script("mislabelled", shown_risk=str(Risk.READ))
-        asks = _wait(blueprint, acts, "May I run it?")
+        asks = _wait(blueprint, acts, blueprint.speech.kinds.may_i)
         prompt = f"{asks.system_prompt}\n{rng.choice(CHANGE_RULES)}"
         asks = replace(asks, system_prompt=prompt)
     return [replace(acts, script=script), replace(asks, script=script)]
@@ -210,50 +208,68 @@ def _mislabelled(blueprint: Blueprint, rng: random.Random) -> list[Scenario]:
 
 def _hold(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> tuple[Scenario, Scenario]:
     """The user wants to see it first; beside it nothing of the kind, or a word to go on."""
-    asks = _wait(blueprint, acts, "Tell me when to run it.")
+    texts = blueprint.speech.kinds
+    asks = _wait(blueprint, acts, texts.tell_me)
     if rng.random() < _OTHER_RULE:
-        acts = replace(acts, request=f"{acts.request} {rng.choice(GOES)}")
-    return acts, replace(asks, request=f"{asks.request} {rng.choice(WAITS)}")
+        acts = replace(acts, request=f"{acts.request} {rng.choice(texts.goes)}")
+    return acts, replace(asks, request=f"{asks.request} {rng.choice(texts.waits)}")
 
 
-def _wait(blueprint: Blueprint, acts: Scenario, end: str) -> Scenario:
+def _wait(blueprint: Blueprint, acts: Scenario, ends: Sequence[str]) -> Scenario:
     """The twin that says what would be run, and does not run it."""
+    texts = blueprint.speech.kinds
     told = ", ".join(_told(n, v, blueprint) for n, v in acts.gold_arguments.items())
-    given = f" with {told}" if told else ""
-    reply = f"This would run {words(blueprint.spec.name)}{given}. It has not run yet. {end}"
+    reply = filled(
+        pick(texts.would_run, blueprint.seed, "would run"),
+        tool=words(blueprint.spec.name),
+        given=filled(texts.given, told=told) if told else "",
+        end=pick(ends, blueprint.seed, "end"),
+    )
     return replace(acts, id=f"{blueprint.id}-hold", behaviour="hold", reply=reply)
 
 
 def _told(name: str, value: object, blueprint: Blueprint) -> str:
-    return f"{words(name)} {spoken(value, blueprint.spec.input_schema['properties'][name])}"
+    language, texts = blueprint.surface.language, blueprint.speech.kinds
+    if isinstance(value, bool) and language != "en":
+        clauses = blueprint.hint.arguments[name].clauses_for(value)
+        return clauses[0]
+    said = spoken(value, blueprint.spec.input_schema["properties"][name], texts.joiner)
+    label = spoken_name(name, blueprint.hint, language)
+    return filled(texts.told, label=label, value=said)
 
 
 def _question(blueprint: Blueprint, acts: Scenario, rng: random.Random) -> Scenario:
     """The twin that only wants to know what the tool takes."""
-    intent = blueprint.plan.intent
-    do = intent[:1].lower() + intent[1:]
+    do = blueprint.plan.intent
+    if blueprint.surface.language == "en":
+        do = do[:1].lower() + do[1:]
     return replace(
         acts,
         id=f"{blueprint.id}-answer",
         behaviour="answer",
-        request=rng.choice(QUESTIONS).format(do=do),
+        request=filled(rng.choice(blueprint.speech.kinds.questions), do=do),
         gold_arguments={},
         composed={},
         sources={},
-        reply=about(blueprint.spec),
+        reply=about(blueprint.spec, blueprint.hint, blueprint.surface),
     )
 
 
-def about(spec: ToolSpec) -> str:
+def about(spec: ToolSpec, hint: ToolHint, surface: Surface) -> str:
     """What a tool takes, read off its schema: required arguments, then the rest with defaults."""
-    properties = spec.input_schema["properties"]
-    required = "; ".join(_field(name, properties[name]) for name in spec.required)
+    texts, properties = speech(surface.voice).about, spec.input_schema["properties"]
+
+    def listed(names: Sequence[str]) -> str:
+        return "; ".join(
+            _field(spoken_name(n, hint, surface.language), properties[n], texts) for n in names
+        )
+
     rest = [name for name in properties if name not in spec.required]
-    optional = "; ".join(_field(name, properties[name]) for name in rest)
-    needs = f"It needs: {required}." if required else "It needs nothing."
-    return f"{needs} Optional: {optional}." if rest else needs
+    needs = filled(texts.needs, fields=listed(spec.required))
+    needs = needs if spec.required else texts.needs_nothing
+    return f"{needs} {filled(texts.optional, fields=listed(rest))}" if rest else needs
 
 
-def _field(name: str, schema: Mapping[str, Any]) -> str:
+def _field(label: str, schema: Mapping[str, Any], texts: AboutTexts) -> str:
     default = stated_default(schema)
-    return words(name) if default is None else f"{words(name)} (default {default})"
+    return label if default is None else filled(texts.default, label=label, value=default)

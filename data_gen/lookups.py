@@ -15,8 +15,10 @@ from typing import Any
 from breadcrumbs.data_gen import scenarios
 from breadcrumbs.data_gen.grounding import normalise
 from breadcrumbs.data_gen.hints import ToolHint, records_of
+from breadcrumbs.data_gen.localise import localised, spoken_name
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario
 from breadcrumbs.data_gen.script import Kind, Lookup, Script, Step
+from breadcrumbs.data_gen.speech import filled, pick
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
@@ -24,11 +26,6 @@ from breadcrumbs.gateway.search import ToolIndex
 
 SHOWN = 3
 """Records in the list; the world lists no more than five."""
-DESCRIPTIONS = (
-    "I don't know the {label}: it is the one with the {field} '{value}'; look it up with {how}.",
-    "The {label} is that of the one with the {field} '{value}', which you find with {how}.",
-    "Find out the {label} yourself: the {field} is '{value}', so search with {how}.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,8 @@ def lookup_twins(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Sce
     step = _step(blueprint, reader, target, setting, rng)
     if isinstance(step, Dropped):
         return step
-    request = f"{blueprint.plan.say((name,))} {_description(blueprint, lookup, step, reader, rng)}"
+    described = _description(blueprint, lookup, step, reader, setting, rng)
+    request = f"{blueprint.plan.say((name,))} {described}"
     if f" {target[lookup.key]}".lower() in request.lower():
         return Dropped("lookup: the value is said")
     collection = blueprint.hint.arguments[name].values["records"]
@@ -94,7 +92,7 @@ def lookup_twins(kind: Kind, blueprint: Blueprint, setting: Setting) -> list[Sce
     asks = replace(
         scenarios.clarify(blueprint),
         request=request,
-        question=f"{_found(shown, lookup)} {blueprint.question}",
+        question=f"{_found(shown, lookup, blueprint)} {blueprint.question}",
         script=script(shown),
     )
     return [acts, asks]
@@ -159,15 +157,26 @@ def _step(
 
 
 def _description(
-    blueprint: Blueprint, lookup: Lookup, step: Step, reader: ToolSpec, rng: random.Random
+    blueprint: Blueprint,
+    lookup: Lookup,
+    step: Step,
+    reader: ToolSpec,
+    setting: Setting,
+    rng: random.Random,
 ) -> str:
     properties = reader.input_schema["properties"]
-    how = ", ".join(f"{words(n)} {spoken(v, properties[n])}" for n, v in step.arguments.items())
-    return rng.choice(DESCRIPTIONS).format(
+    texts, language = blueprint.speech.kinds, blueprint.surface.language
+    hint = localised(setting.hints[reader.name], reader, language)
+    how = ", ".join(
+        f"{spoken_name(n, hint, language)} {spoken(v, properties[n], texts.joiner)}"
+        for n, v in step.arguments.items()
+    )
+    return filled(
+        rng.choice(texts.descriptions),
         label=blueprint.hint.arguments[lookup.argument].label,
         field=words(lookup.field),
         value=lookup.described,
-        how=how or "the whole list",
+        how=how or texts.whole_list,
     )
 
 
@@ -196,9 +205,12 @@ def listed(result: Any) -> Iterator[Mapping[str, Any]]:
             yield from (record for record in value if isinstance(record, Mapping))
 
 
-def _found(records: Sequence[Mapping[str, Any]], lookup: Lookup) -> str:
+def _found(records: Sequence[Mapping[str, Any]], lookup: Lookup, blueprint: Blueprint) -> str:
     """What the list came to, in front of the question."""
-    keys = fitting(records, lookup)
+    keys, texts = fitting(records, lookup), blueprint.speech.kinds
+    field = words(lookup.field)
     if not keys:
-        return f"I found none with the {words(lookup.field)} '{lookup.described}'."
-    return f"I found {' and '.join(map(str, keys))} with that {words(lookup.field)}."
+        text = pick(texts.found_none, blueprint.seed, "none")
+        return filled(text, field=field, value=lookup.described)
+    text = pick(texts.found, blueprint.seed, "found")
+    return filled(text, field=field, keys=texts.joiner.join(map(str, keys)))

@@ -18,9 +18,9 @@ from typing import Any, get_args
 from breadcrumbs.call_format import THINK_CLOSER
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.grounding import normalise, says
-from breadcrumbs.data_gen.stalls import StallKind, Subject, stall_text
+from breadcrumbs.data_gen.stalls import StallKind, stall_text, subject_of
 from breadcrumbs.data_gen.stats import disclosed
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.verify import decided_at, decision_place
 from breadcrumbs.files import write_json_lines
 from breadcrumbs.messages import Message
 from breadcrumbs.openai_wire import message_out
@@ -53,19 +53,30 @@ def pairs_of(rows: Sequence[Row]) -> tuple[list[Pair], dict[str, int]]:
     for row in rows:
         pair = _pair(row, calls)
         if isinstance(pair, Pair):
-            pairs.append(pair)
+            pairs.append(_shown(pair))
         else:
             without[pair] += 1
     return pairs, dict(sorted(without.items()))
 
 
+def _shown(pair: Pair) -> Pair:
+    """The pair as a model sees it, under the row's naming."""
+    show = pair.row.scenario.shape.words().show
+    chosen, rejected = show((pair.chosen, pair.rejected))
+    return dataclasses.replace(
+        pair, prompt=tuple(show(pair.prompt)), chosen=chosen, rejected=rejected
+    )
+
+
 def _pair(row: Row, calls: Mapping[str, Row]) -> Pair | str:
     if row.scenario.slip:
         return "dispatch: its first call is a slip"
-    prompt = tuple(decision_messages(row.messages, row.scenario.tool))
+    prompt = row.messages[: decision_place(row.messages, row.scenario)]
     if len(prompt) == len(row.messages):
         return "no decision turn"
-    chosen = row.messages[len(prompt)]
+    chosen = row.messages[decided_at(row.messages, row.scenario)]
+    if row.source == "nudged":
+        return Pair(row, prompt, chosen, row.messages[len(prompt)], str(row.meta["stall"]))
     if row.behaviour == "dispatch":
         return _over_stall(row, prompt, chosen)
     if row.behaviour == "clarify":
@@ -85,10 +96,13 @@ def _over_stall(row: Row, prompt: tuple[Message, ...], chosen: Message) -> Pair 
     schema = _schema(prompt, row.scenario.tool)
     if situation is None or schema is None:
         return "dispatch: no schema was disclosed"
-    subject = Subject(row.scenario.tool, schema, row.scenario.gold_arguments)
+    subject = subject_of(row.scenario, schema)
     rng = random.Random(f"{row.scenario.seed}/rejected")
-    for _ in range(_TRIES):
-        text = stall_text(rng.choice(get_args(StallKind)), subject, rng)
+    for attempt in range(_TRIES):
+        kind = rng.choice(get_args(StallKind))
+        if attempt < _TRIES // 2:
+            kind = row.meta.get("stall", kind)  # of the kind that was cut out of this row
+        text = stall_text(kind, subject, rng)
         stall = Radar().classify(text, situation)
         if stall is not None:
             # The same thought, so that the two sides part where acting or asking is chosen.
@@ -107,8 +121,7 @@ def _over_invention(
     """The twin's call, which here passes a value that nobody gave."""
     if twin is None:
         return "clarify: its twin is not among the rows"
-    before = decision_messages(twin.messages, twin.scenario.tool)
-    call = twin.messages[len(before)]
+    call = twin.messages[decided_at(twin.messages, twin.scenario)]
     schema = _schema(prompt, row.scenario.tool)
     passed = call.tool_calls[0].arguments.get("arguments", {}) if call.tool_calls else {}
     missing = [name for name in row.scenario.missing if name in passed]
@@ -127,7 +140,7 @@ def _over_haste(
     """The twin's call, which here goes against what somebody said."""
     if twin is None:
         return "hold: its twin is not among the rows"
-    call = twin.messages[len(decision_messages(twin.messages, twin.scenario.tool))]
+    call = twin.messages[decided_at(twin.messages, twin.scenario)]
     return Pair(row, prompt, chosen, call, HASTY)
 
 
@@ -150,7 +163,7 @@ def exported_pair(pair: Pair) -> dict[str, Any]:
         "prompt": [message_out(message) for message in pair.prompt],
         "chosen": [message_out(pair.chosen)],
         "rejected": [message_out(pair.rejected)],
-        "tools": [dict(tool) for tool in pair.row.tools],
+        "tools": pair.row.shown_tools,
     }
 
 

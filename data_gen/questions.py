@@ -1,20 +1,24 @@
 """Questions in both directions: wording one, and finding out what a text asks for.
 
-The matcher knows parameter names, labels, aliases and types. It judges what is asked, never
-whether asking is right.
+The matcher knows parameter names, labels, aliases and types, in the language of the hint. It
+judges what is asked, never whether asking is right.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from breadcrumbs.data_gen.grounding import normalise
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.speech import Language, filled, speech
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.radar_phrases import LANGUAGES as RADAR_LANGUAGES
 
 FRAMES = (
     "{q}",
@@ -32,6 +36,7 @@ _WH = r"(?:which|what|whose|who|whom|when|where|how)"
 _PREPOSITIONS = "of|for|on|in|into|to|at|from|with|under|by|about"
 _PREPOSITION = re.compile(rf"(?:^|(?<=\s))(?:{_PREPOSITIONS})(?=\s|$)")
 _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n+")
+_FOREIGN_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=。)|(?<=[\u3040-\u30ff\u4e00-\u9fff][!?])|\n+")
 _QUOTED = re.compile(r"(?<!\w)(?:'[^']*'|\"[^\"]*\"|`[^`]*`|“[^”]*”)(?!\w)")
 _CUE = re.compile(
     r"\b(?:please|tell me|let me know|provide|specify|supply|give me|share|need|missing|"
@@ -77,6 +82,24 @@ def question_for(hint: ToolHint, missing: Sequence[str], rng: random.Random) -> 
     return rng.choice(FRAMES).format(q=joined)
 
 
+def spoken_question(
+    spec: ToolSpec, hint: ToolHint, missing: str, language: Language, rng: random.Random
+) -> str | None:
+    """A question that the matcher reads as one for exactly the missing argument; None without one.
+
+    `hint` is in the language already.
+    """
+    texts, argument = speech(language).questions, hint.arguments[missing]
+    assert texts is not None
+    labelled = (filled(ask, label=argument.label) for ask in texts.asks)
+    asks = list(dict.fromkeys((*argument.questions, *labelled)))
+    for ask in rng.sample(asks, len(asks)):
+        question = filled(rng.choice(texts.frames), q=ask)
+        if asked_parameters(question, spec, hint, language) == (missing,):
+            return question
+    return None
+
+
 def plain_question(missing: str) -> str:
     """The plainest question for one argument, by its own name."""
     return f"What is the {words(missing)}?"
@@ -89,16 +112,23 @@ class _Phrase:
     rank: int
 
 
-def asked_parameters(text: str, spec: ToolSpec, hint: ToolHint | None = None) -> tuple[str, ...]:
+def asked_parameters(
+    text: str, spec: ToolSpec, hint: ToolHint | None = None, language: Language = "en"
+) -> tuple[str, ...]:
     """Names of the parameters `text` asks the user for, in schema order.
 
     A plain question for permission ("shall I go ahead?") asks for none. Quoted values are
-    not looked at. Same text, same answer; no model is involved.
+    not looked at. Same text, same answer; no model is involved. In another language than English
+    the hint has to be in it; there only labels and aliases count, not types.
     """
-    phrases = _phrases(spec, hint)
+    phrases = _phrases(spec, hint, language)
     found: set[str] = set()
-    for part in _asking_parts(text):
-        found.update(_asked_in(part, spec, phrases))
+    if language == "en":
+        for part in _asking_parts(text):
+            found.update(_asked_in(part, spec, phrases))
+    else:
+        for part in _asking_sentences(text, language):
+            found.update(_match(part, phrases, language))
     return tuple(name for name in spec.input_schema.get("properties", {}) if name in found)
 
 
@@ -116,6 +146,16 @@ def _asking_parts(text: str) -> Iterator[str]:
             yield sentence
         if asks and _FOLLOWING.search(sentence):
             listing = True
+
+
+def _asking_sentences(text: str, language: Language) -> Iterator[str]:
+    """The same for another language, sentence by sentence, by what the radar listens for."""
+    heard = next(phrases for phrases in RADAR_LANGUAGES if phrases.code == language)
+    plain = unicodedata.normalize("NFKC", _QUOTED.sub(" ", text)).replace("’", "'").lower()
+    for sentence in _FOREIGN_SENTENCE.split(plain):
+        asks = "?" in sentence or heard.wants.search(sentence)
+        if asks and (heard.open_question.search(sentence) or not heard.leave.search(sentence)):
+            yield sentence
 
 
 def _asks_leave(sentence: str) -> bool:
@@ -164,14 +204,14 @@ def _listed(part: str) -> list[str]:
     return [" , ".join(heads), asked]
 
 
-def _match(piece: str, phrases: Sequence[_Phrase]) -> list[str]:
+def _match(piece: str, phrases: Sequence[_Phrase], language: Language = "en") -> list[str]:
     """Parameters named in a piece; longer phrases win, and each word serves one of them."""
-    tokens = [_stem(token) for token in re.findall(r"[a-z0-9]+", words(piece))]
+    tokens = _tokens(piece, language)
     spans: list[tuple[int, int, int, str]] = []
     for phrase in phrases:
         size = len(phrase.words)
         for start in range(len(tokens) - size + 1):
-            if tuple(tokens[start : start + size]) == phrase.words:
+            if tokens[start : start + size] == phrase.words:
                 spans.append((-size, phrase.rank, start, phrase.parameter))
     taken: set[int] = set()
     hits: list[str] = []
@@ -206,13 +246,20 @@ def _kinds(name: str, schema: Mapping[str, Any]) -> set[str]:
     return {kind, "time"} if timed else {kind}
 
 
-def _phrases(spec: ToolSpec, hint: ToolHint | None) -> list[_Phrase]:
+def _tokens(text: str, language: Language) -> tuple[str, ...]:
+    """English words by their stems; words of other languages as grounding takes them."""
+    if language != "en":
+        return tuple(normalise(text).split())
+    return tuple(_stem(token) for token in re.findall(r"[a-z0-9]+", words(text)))
+
+
+def _phrases(spec: ToolSpec, hint: ToolHint | None, language: Language) -> list[_Phrase]:
     required = spec.input_schema.get("required", ())
     phrases = []
     for order, name in enumerate(spec.input_schema.get("properties", {})):
         rank = order if name in required else order + 100
         for text in _names(name, hint):
-            tokens = tuple(_stem(t) for t in re.findall(r"[a-z0-9]+", words(text.lower())))
+            tokens = _tokens(text.lower(), language)
             if tokens and not all(token in _STOP for token in tokens):
                 phrases.append(_Phrase(name, tokens, rank))
     return phrases

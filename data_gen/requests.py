@@ -45,7 +45,7 @@ HELD_OUT_ASKS = (
 CLOSINGS = ("", "", "", "", "", "", "Thanks.", "Thank you!", "Thanks in advance.", "That's all.")
 DETAILS = ("Details:", "The details:", "To be exact:", "Here is what I know:")
 PLAIN_ASKS = ("", "please ", "could you ", "I need you to ")
-Phrasing = Literal["plain", "varied"]
+Phrasing = Literal["plain", "varied", "personas"]
 JOINS = ("flow", "flow", "commas", "commas", "details", "split")
 _QUESTIONS = ("could ", "can ", "would ", "will ")
 

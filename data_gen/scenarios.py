@@ -15,22 +15,30 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from breadcrumbs import prompts
+from breadcrumbs import prompt_grammar, prompts
 from breadcrumbs.data_gen.grounding import absent, normalise
 from breadcrumbs.data_gen.hints import Composed, ToolHint, Topic, records_of
-from breadcrumbs.data_gen.questions import plain_question, question_for
+from breadcrumbs.data_gen.localise import localised
+from breadcrumbs.data_gen.personas import SpokenPlan, plan_spoken
+from breadcrumbs.data_gen.questions import plain_question, question_for, spoken_question
 from breadcrumbs.data_gen.requests import Phrasing, RequestPlan, plan_request
 from breadcrumbs.data_gen.script import Script, Step, script_from_dict
+from breadcrumbs.data_gen.shape import Shape, shape_from_dict
+from breadcrumbs.data_gen.speech import Language, Speech, Surface, pick, speech
 from breadcrumbs.data_gen.splits import Split, argument_kind
+from breadcrumbs.data_gen.typos import with_typos
 from breadcrumbs.data_gen.values import draw, spoken, words
 from breadcrumbs.errors import DataError
-from breadcrumbs.gateway.catalog import Catalog, ToolSpec
+from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.search import ToolIndex
 
 Behaviour = Literal["dispatch", "clarify", "decline", "answer", "hold"]
 ApprovalPlan = Literal["approve", "deny", "wait", "expire"]
+Prompts = Literal["few", "varied"]
 
 FIRST_DAY = datetime(2026, 1, 5)
+TIER_2_OFF_SHARE = 0.3
+"""How often a plain read has a system prompt with tier 2 off, where prompts are varied."""
 DECOY_SHARE = 0.5
 """How often an optional argument of the missing one's kind is said, so that it could mislead."""
 DECLINES = (
@@ -78,6 +86,14 @@ class Scenario:
     """Whether an argument of the missing one's kind is said."""
     script: Script = field(default_factory=Script)
     """What a special kind of scenario adds; plain ones have none."""
+    shape: Shape = field(default_factory=Shape)
+    """How what it is about is shown."""
+    surface: Surface = field(default_factory=Surface)
+
+    @property
+    def speech(self) -> Speech:
+        """What user and assistant say it with."""
+        return speech(self.surface.voice)
 
     @property
     def kind(self) -> str:
@@ -100,10 +116,14 @@ class Scenario:
         return self.script.slip
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; without a script none is named, as in sets made before there were."""
+        """Plain JSON values; a script, shape or surface that says nothing is left out."""
         body = dataclasses.asdict(self)
+        if not self.surface.persona:
+            del body["surface"]
         if not self.kind:
             del body["script"]
+        if self.shape == Shape():
+            del body["shape"]
         return body
 
 
@@ -118,8 +138,12 @@ def scenario_from_dict(data: Mapping[str, Any]) -> Scenario:
         body["missing"] = tuple(body["missing"])
         body["hidden_tools"] = tuple(body["hidden_tools"])
         body["composed"] = {k: _composed(v) for k, v in body["composed"].items()}
+        if "surface" in body:
+            body["surface"] = Surface(**body["surface"])
         if "script" in body:
             body["script"] = script_from_dict(body["script"])
+        if "shape" in body:
+            body["shape"] = shape_from_dict(body["shape"])
         return Scenario(**body)
     except (KeyError, TypeError) as error:
         raise DataError(f"scenario {body.get('id', '?')}: {error}; regenerate the data") from error
@@ -137,9 +161,10 @@ class Blueprint:
     split: Split
     spec: ToolSpec
     hint: ToolHint
+    """In the language of the surface."""
     said: dict[str, Any]
     topic: Topic | None
-    plan: RequestPlan
+    plan: RequestPlan | SpokenPlan
     drop: str | None
     """The required argument the clarify twin leaves out."""
     search_query: str
@@ -150,6 +175,12 @@ class Blueprint:
     reply: str
     approval: ApprovalPlan
     decoy: bool
+    surface: Surface = field(default_factory=Surface)
+
+    @property
+    def speech(self) -> Speech:
+        """What user and assistant say it with."""
+        return speech(self.surface.voice)
 
     @property
     def gold(self) -> dict[str, Any]:
@@ -170,6 +201,9 @@ class Recipe:
     """The shares and limits blueprints are drawn with."""
 
     phrasing: Phrasing = "varied"
+    prompts: Prompts = "few"
+    languages: tuple[Language, ...] = ("en",)
+    typo_share: float = 0.0
     optional_share: float = 0.4
     max_hits: int = 2
     waiting_share: float = 0.0
@@ -194,8 +228,14 @@ def make_blueprint(
     *,
     seed: int,
     drop: str | None,
+    language: Language | None = None,
 ) -> Blueprint | Dropped:
-    """Draw one blueprint; `key` and `seed` fix it. `index` searches the split's own catalog."""
+    """Draw one blueprint; `key` and `seed` fix it. `index` searches the split's own catalog.
+
+    `language` is one of the recipe's where none is named.
+    """
+    spoken = pick(recipe.languages, seed, key, "language") if language is None else language
+    hint = localised(hint, spec, spoken)
     rng = random.Random(f"{seed}/{key}")
     moment = _moment(rng)
     topic = rng.choice(hint.topics) if hint.topics else None
@@ -207,21 +247,20 @@ def make_blueprint(
     if query is None:
         return Dropped("search misses the tool")
     now = moment.strftime("%Y-%m-%dT%H:%M")
-    prompt = _system_prompt(now, rng)
     held_out = split != "train"
-    plan = plan_request(
-        hint,
-        said,
-        spec.input_schema["properties"],
-        topic,
-        rng,
-        held_out=held_out,
-        phrasing=recipe.phrasing,
-    )
+    prompt = _system_prompt(now, rng)
+    if recipe.prompts == "varied":
+        prompt = prompt_grammar.varied_prompt(now, seed, key, held_out=held_out).text
+    drawn = _plan(spec, hint, said, topic, recipe, spoken, rng, held_out=held_out)
+    plan = _typed(drawn, said, spec, recipe, rng)
     if drop is not None:
         texts = (plan.say((drop,)), prompt, now)
         if not absent(spec, drop, said[drop], texts, hint.arguments[drop]):
             return Dropped("the dropped value is still said")
+    number = rng.randrange(2**31)
+    question = _question(spec, hint, drop, recipe, spoken, rng) if drop else ""
+    if question is None:
+        return Dropped("no question asks for exactly the missing argument")
     return Blueprint(
         id=key,
         split=split,
@@ -234,12 +273,22 @@ def make_blueprint(
         search_query=query,
         system_prompt=prompt,
         now=now,
-        seed=rng.randrange(2**31),
-        question=_question(hint, drop, recipe, rng) if drop else "",
-        reply=_decline(hint, plan, recipe, rng),
+        seed=number,
+        question=question,
+        reply=_decline(hint, drawn, recipe, rng),
         approval=_approval(spec, recipe, rng),
         decoy=drop is not None and bool(_decoys(spec, drop, said)),
+        surface=drawn.surface if isinstance(drawn, SpokenPlan) else Surface(),
     )
+
+
+def with_leave_asked(blueprint: Blueprint) -> Blueprint:
+    """Some reads under a system prompt that demands leave for writes: it does not bind them."""
+    rng = random.Random(f"{blueprint.seed}/tier 2")
+    if blueprint.spec.risk is not Risk.READ or rng.random() >= TIER_2_OFF_SHARE:
+        return blueprint
+    prompt = prompt_grammar.with_tier_2_off(blueprint.system_prompt, blueprint.seed, blueprint.id)
+    return dataclasses.replace(blueprint, system_prompt=prompt)
 
 
 def dispatch(blueprint: Blueprint) -> Scenario:
@@ -325,6 +374,7 @@ def _scenario(
         sources=_sources(blueprint, gold),
         approval=blueprint.approval,
         decoy=blueprint.decoy,
+        surface=blueprint.surface,
     )
 
 
@@ -418,14 +468,58 @@ def _system_prompt(now: str, rng: random.Random) -> str:
     return prompts.system_prompt(now, decoupled=True, wording=rng.randrange(8)).text
 
 
-def _question(hint: ToolHint, drop: str, recipe: Recipe, rng: random.Random) -> str:
+def _plan(
+    spec: ToolSpec,
+    hint: ToolHint,
+    said: Mapping[str, Any],
+    topic: Topic | None,
+    recipe: Recipe,
+    language: Language,
+    rng: random.Random,
+    *,
+    held_out: bool,
+) -> RequestPlan | SpokenPlan:
+    phrasing = recipe.phrasing
+    if phrasing == "personas":
+        return plan_spoken(language, spec, hint, said, topic, rng, held_out=held_out)
+    schemas = spec.input_schema["properties"]
+    return plan_request(hint, said, schemas, topic, rng, held_out=held_out, phrasing=phrasing)
+
+
+def _typed(
+    plan: RequestPlan | SpokenPlan,
+    said: Mapping[str, Any],
+    spec: ToolSpec,
+    recipe: Recipe,
+    rng: random.Random,
+) -> RequestPlan | SpokenPlan:
+    """The plan as it is typed: with slips of the fingers in a share of them."""
+    if not isinstance(plan, SpokenPlan) or rng.random() >= recipe.typo_share:
+        return plan
+    return with_typos(plan, said, spec.input_schema["properties"], rng)
+
+
+def _question(
+    spec: ToolSpec,
+    hint: ToolHint,
+    drop: str,
+    recipe: Recipe,
+    language: Language,
+    rng: random.Random,
+) -> str | None:
+    if recipe.phrasing == "personas":
+        return spoken_question(spec, hint, drop, language, rng)
     if recipe.phrasing == "plain":
         return plain_question(drop)
     return question_for(hint, (drop,), rng)
 
 
-def _decline(hint: ToolHint, plan: RequestPlan, recipe: Recipe, rng: random.Random) -> str:
+def _decline(
+    hint: ToolHint, plan: RequestPlan | SpokenPlan, recipe: Recipe, rng: random.Random
+) -> str:
     """A short honest text; the intent is repeated only where it has no topic inside."""
+    if isinstance(plan, SpokenPlan):
+        return rng.choice(speech(plan.language).declines)
     if recipe.phrasing == "plain":
         return PLAIN_DECLINES[0]
     if hint.topics:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from breadcrumbs.data_gen.speech import in_any_voice, speech
 from breadcrumbs.errors import DataError
+from breadcrumbs.prompt_grammar import demands_confirmation
 
 Kind = Literal[
     "held",
@@ -50,22 +52,13 @@ RULES: Mapping[str, tuple[str, ...]] = {
 """Rules of an operator in the system prompt, with the risks that need the user's yes first."""
 CHANGE_RULES = tuple(RULES)[:2]
 """Rules that speak of what a call does, not of what it is labelled."""
-WAITS = (
-    "Don't run it yet; show me first what you would send.",
-    "Just show me what you would run, don't execute it yet.",
-    "Hold off on running it until I have seen it.",
-    "Prepare it, but do not run it yet.",
-)
+_PLAIN = speech("plain").kinds
+WAITS = _PLAIN.waits
 """What a user says who wants to see a call before it is made."""
-GOES = (
-    "Run it right away.",
-    "No need to show it to me first.",
-    "Go ahead and run it.",
-)
-YES = ("Yes, go ahead.", "Confirmed, run it.", "Yes, that is right. Do it.")
-NO = ("No, leave it.", "Better not. Forget it.", "No, stop here.")
+GOES = _PLAIN.goes
+YES, NO = _PLAIN.yes, _PLAIN.no
 """How a user answers who was asked for a yes, or wanted to see a call first."""
-PROGRESS = ("Is it done?", "Has it gone through by now?", "And, did it run?")
+PROGRESS = _PLAIN.progress
 """What a user asks whose write waits for approval."""
 THOUGHTS: Mapping[str, str] = {
     "policy": "confirmation first",
@@ -85,12 +78,24 @@ AFTER: frozenset[str] = frozenset({"held", "denied", "expired", "injected"})
 def needs_yes(system_prompt: str) -> frozenset[str]:
     """The risks for which the rules of a system prompt demand the user's confirmation."""
     lines = system_prompt.splitlines()
+    if demands_confirmation(system_prompt):
+        return frozenset(("write", "destructive"))
     return frozenset(risk for rule, risks in RULES.items() if rule in lines for risk in risks)
 
 
 def asks_to_wait(request: str) -> bool:
     """Whether the user says not to run it yet."""
-    return any(wait in request for wait in WAITS)
+    return any(wait in request for wait in in_any_voice("waits"))
+
+
+def says_yes(text: str) -> bool:
+    """Whether a reply is a user's yes to a call that was shown."""
+    return text in in_any_voice("yes")
+
+
+def says_no(text: str) -> bool:
+    """Whether a reply is a user's no to a call that was shown."""
+    return text in in_any_voice("no")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Stalls as models write them, put together from parts, for a scripted staller to say.
 
-Five kinds; every text is about the tool that was just disclosed and draws on its schema, so
-that no fixed list of sentences can be learnt or matched.
+Five kinds in each language; every text is about the tool that was just disclosed and draws on its
+schema, so that no fixed list of sentences can be learnt or matched. The parts stand in `speech`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.speech import StallTexts, Voice, filled, lexicon, speech
 from breadcrumbs.data_gen.values import words
 
 StallKind = Literal[
@@ -21,44 +23,6 @@ StallKind = Literal[
     "announce_without_call",
     "fake_call_in_text",
 ]
-_DUMP_OPENINGS = (
-    "To {task}, you need to provide the following details:",
-    "I found the tool {tool}. It takes these parameters:",
-    "Before I can {task}, please provide the following parameters:",
-    "The {tool} tool requires the following information:",
-)
-_DUMP_CLOSINGS = (
-    "Would you like to proceed? If so, please provide the necessary parameters.",
-    "Please provide these values so that I can continue.",
-    "Let me know the values for each of these fields.",
-    "Once I have these details, I can proceed.",
-)
-_PERMISSION_OPENINGS = (
-    "I have found the right tool, {tool}.",
-    "I have everything I need to {task}.",
-    "This is a write operation and needs approval.",
-    "The {tool} tool is ready.",
-    "",
-)
-_PERMISSION_ASKS = (
-    "Would you like me to {go}?",
-    "Do you want me to {go}?",
-    "Shall I {go}?",
-    "Should I {go}?",
-    "Please confirm that I should {go}.",
-    "Can I {go}?",
-)
-_GOES = ("proceed", "go ahead", "go ahead with this", "execute {tool}", "{task} now", "continue")
-_ANNOUNCEMENTS = (
-    "I will now {task}.",
-    "I'll {task} for you now.",
-    "Let me {task}.",
-    "I am going to call {tool} with these values.",
-    "Next, I will call execute_tool to {task}.",
-)
-_AFTER_ANNOUNCING = ("", "One moment please.", "This will only take a moment.", "Please wait.")
-_ASK_OPENINGS = ("", "Sure.", "I can do that.", "Before I {task}, one question.")
-_CALL_OPENINGS = ("", "Calling the tool:", "Here is the call:", "I will execute this:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +34,26 @@ class Subject:
     given: Mapping[str, Any]
     questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Ways to ask for a parameter; one without is asked for by its name."""
+    voice: Voice = "plain"
+    task: str = ""
+    """What the tool is for; the words of its name where that is not told."""
+
+    @property
+    def texts(self) -> StallTexts:
+        """What the stall is put together from."""
+        return speech(self.voice).stalls
+
+
+def subject_of(
+    scenario: Scenario,
+    schema: Mapping[str, Any],
+    questions: Mapping[str, Sequence[str]] | None = None,
+) -> Subject:
+    """What a stall in place of a scenario's right turn is about, in its language."""
+    surface = scenario.surface
+    task = lexicon("wishes").get(scenario.tool, {}).get(surface.language, "")
+    given = scenario.gold_arguments
+    return Subject(scenario.tool, schema, given, questions or {}, surface.voice, task)
 
 
 def stall_text(kind: StallKind, subject: Subject, rng: random.Random) -> str:
@@ -82,32 +66,34 @@ def stall_text(kind: StallKind, subject: Subject, rng: random.Random) -> str:
         "fake_call_in_text": _fake_call,
     }
     text = say[kind](subject, rng)
-    return text.replace("{tool}", subject.tool).replace("{task}", words(subject.tool)).strip()
+    task = subject.task or words(subject.tool)
+    return text.replace("{tool}", subject.tool).replace("{task}", task).strip()
 
 
 def _param_dump(subject: Subject, rng: random.Random) -> str:
     properties = subject.schema["properties"]
-    required = subject.schema.get("required", ())
+    required, texts = subject.schema.get("required", ()), subject.texts
     style = rng.choice(("inline", "bullets", "numbers"))
     if style == "inline":
         body = ", ".join(properties)
-        return f"{rng.choice(_DUMP_OPENINGS)} {body}... {rng.choice(_DUMP_CLOSINGS)}"
+        return f"{rng.choice(texts.dump_openings)} {body}... {rng.choice(texts.dump_closings)}"
     lines = [
-        f"{'-' if style == 'bullets' else f'{number}.'} {_field(name, schema, name in required)}"
+        f"{'-' if style == 'bullets' else f'{number}.'} "
+        + _field(name, schema, texts.required if name in required else texts.optional)
         for number, (name, schema) in enumerate(properties.items(), 1)
     ]
-    return "\n".join([rng.choice(_DUMP_OPENINGS), *lines, rng.choice(_DUMP_CLOSINGS)])
+    return "\n".join([rng.choice(texts.dump_openings), *lines, rng.choice(texts.dump_closings)])
 
 
-def _field(name: str, schema: Mapping[str, Any], is_required: bool) -> str:
-    need = "required" if is_required else "optional"
+def _field(name: str, schema: Mapping[str, Any], need: str) -> str:
     about = schema.get("description", "")
     return f"{name} ({schema.get('type', 'any')}, {need})" + (f": {about}" if about else "")
 
 
 def _permission_ask(subject: Subject, rng: random.Random) -> str:
-    ask = rng.choice(_PERMISSION_ASKS).format(go=rng.choice(_GOES))
-    return f"{rng.choice(_PERMISSION_OPENINGS)} {ask}"
+    texts = subject.texts
+    ask = rng.choice(texts.permission_asks).replace("{go}", rng.choice(texts.goes))
+    return f"{rng.choice(texts.permission_openings)} {ask}"
 
 
 def _inferable_value_ask(subject: Subject, rng: random.Random) -> str:
@@ -115,12 +101,13 @@ def _inferable_value_ask(subject: Subject, rng: random.Random) -> str:
     properties = subject.schema["properties"]
     known = [n for n in properties if n in subject.given or "default" in properties[n]]
     name = rng.choice(known or list(properties))
-    asks = subject.questions.get(name) or (f"Which {words(name)} should I use?",)
-    return f"{rng.choice(_ASK_OPENINGS)} {rng.choice(asks)}"
+    texts = subject.texts
+    asks = subject.questions.get(name) or [filled(ask, label=words(name)) for ask in texts.asks]
+    return f"{rng.choice(texts.ask_openings)} {rng.choice(asks)}"
 
 
 def _announce(subject: Subject, rng: random.Random) -> str:
-    return f"{rng.choice(_ANNOUNCEMENTS)} {rng.choice(_AFTER_ANNOUNCING)}"
+    return f"{rng.choice(subject.texts.announcements)} {rng.choice(subject.texts.after)}"
 
 
 def _fake_call(subject: Subject, rng: random.Random) -> str:
@@ -131,4 +118,4 @@ def _fake_call(subject: Subject, rng: random.Random) -> str:
         f'{{"name": "execute_tool", "arguments": {{"tool_name": "{subject.tool}",'
         f' "arguments": {arguments}}}}}',
     )
-    return f"{rng.choice(_CALL_OPENINGS)}\n{rng.choice(forms)}"
+    return f"{rng.choice(subject.texts.call_openings)}\n{rng.choice(forms)}"

@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 from breadcrumbs.data_gen.dataset import Row
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.shape import count_shapes, facts_of
+from breadcrumbs.data_gen.templates import template_shares
 from breadcrumbs.data_gen.values import spoken, words
-from breadcrumbs.data_gen.verify import decision_messages
+from breadcrumbs.data_gen.verify import decided_at
 from breadcrumbs.messages import Message, json_object
 
 Decision = Literal["act", "ask", "decline"]
@@ -25,14 +27,18 @@ OPENING_WORDS = 3
 
 def stats(rows: Sequence[Row]) -> dict[str, Any]:
     """All figures as plain JSON values."""
+    shapes = count_shapes(facts_of(row.scenario.shape) for row in rows)
     return {
         "cells": cells(rows),
         "decisions": decisions(rows),
         "not_verbatim": not_verbatim(rows),
         **({"kinds": found} if (found := kind_counts(rows)) else {}),
+        **({"shapes": shapes} if shapes else {}),
         "request_openings": _most_frequent(opening(row.scenario) for row in rows),
         "request_templates": _most_frequent(request_template(row.scenario) for row in rows),
         "system_templates": _most_frequent(system_template(row.scenario) for row in rows),
+        "template_shares": template_shares(rows),
+        **({"voices": found} if (found := voice_counts(rows)) else {}),
     }
 
 
@@ -55,9 +61,22 @@ def kind_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     return counts
 
 
+def voice_counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Rows by persona and language; rows that nobody in particular speaks are none."""
+    found = Counter(
+        (row.scenario.surface.persona, row.scenario.surface.language)
+        for row in rows
+        if row.scenario.surface.persona
+    )
+    counts: dict[str, dict[str, int]] = {}
+    for (persona, language), number in sorted(found.items()):
+        counts.setdefault(persona, {})[language] = number
+    return counts
+
+
 def decision_of(row: Row) -> Decision:
     """What the row does at its decision point: its turn is read, not its label."""
-    position = len(decision_messages(row.messages, row.scenario.tool))
+    position = decided_at(row.messages, row.scenario)
     if position < len(row.messages) and row.messages[position].tool_calls:
         return "act"
     return "decline" if row.behaviour == "decline" else "ask"

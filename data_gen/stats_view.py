@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from breadcrumbs.data_gen.templates import LIMIT, too_frequent
 from breadcrumbs.errors import DataError
 from breadcrumbs.visible import visible
 
@@ -34,10 +35,18 @@ def tables(figures: Mapping[str, Any], dropped: Mapping[str, int]) -> Iterator[T
     yield _not_verbatim(figures["not_verbatim"])
     if "kinds" in figures:
         yield _title("special kinds")
-        yield _kinds(figures["kinds"])
+        yield _counts("kind", figures["kinds"])
+    if "voices" in figures:
+        yield _title("personas and languages")
+        yield _counts("persona", figures["voices"])
+    for axis, counts in figures.get("shapes", {}).items():
+        yield _title(f"rows by {axis}")
+        yield _shares(axis, counts)
     for name in ("request_openings", "request_templates", "system_templates"):
         yield _title(f"most frequent of {figures[name]['distinct']} {name.replace('_', ' ')}")
         yield _templates(figures[name]["most_frequent"])
+    yield _title(f"the most frequent template of each part, of all rows (limit {_share(LIMIT)})")
+    yield _parts(figures["template_shares"])
     if dropped:
         yield _title("dropped while the set was made")
         yield _dropped(dropped)
@@ -62,13 +71,37 @@ def _key(cell: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(cell[name] for name in ("split", "domain", "behaviour", "source"))
 
 
-def _kinds(found: Mapping[str, Mapping[str, int]]) -> Table:
-    behaviours = sorted({name for counts in found.values() for name in counts})
-    table = _table("kind")
-    for name in behaviours:
+def _counts(head: str, found: Mapping[str, Mapping[str, int]]) -> Table:
+    """A line for each key, a column for each of the things that are counted."""
+    columns = sorted({name for counts in found.values() for name in counts})
+    table = _table(head)
+    for name in columns:
         _column(table, name)
-    for kind, counts in found.items():
-        table.add_row(_text(kind), *(str(counts.get(name, 0)) for name in behaviours))
+    for key, counts in found.items():
+        table.add_row(_text(key), *(str(counts.get(name, 0)) for name in columns))
+    return table
+
+
+def _parts(shares: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = _table("part")
+    for name in ("rows", "distinct", "of it", "share", ""):
+        _column(table, name)
+    table.add_column("words", overflow="fold")
+    above = too_frequent(shares)
+    for part, one in shares.items():
+        numbers = (str(one[name]) for name in ("rows", "distinct", "of_it"))
+        mark = "above" if part in above else ""
+        table.add_row(part, *numbers, _share(one["share"]), mark, _text(one["most_frequent"]))
+    return table
+
+
+def _shares(axis: str, counts: Mapping[str, int]) -> Table:
+    table = _table(axis)
+    for name in ("rows", "share"):
+        _column(table, name)
+    rows = sum(counts.values())
+    for value, number in counts.items():
+        table.add_row(_text(value), str(number), f"{100 * number / rows:.1f} %")
     return table
 
 

@@ -1,58 +1,37 @@
-"""An endpoint's own stalls as training rows: nudged, cut out, replayed, verified or left.
+"""An endpoint's own stalls as training rows: nudged, mended, verified or left.
 
-Of what the endpoint wrote, a row keeps only what was run and checked: its calls. Prose beside
-them is left out, the thought is written down from the call, and the last sentence is the report
-of what the gateway answered. Rows that come to nothing stay as they were.
+`mending` says what is kept of an episode. Rows that come to nothing stay as they were.
 """
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import functools
-import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from breadcrumbs.call_format import split_thinking
-from breadcrumbs.data_gen.correction import cut_stalls, replayed, sources_before_nudge
 from breadcrumbs.data_gen.dataset import Row
-from breadcrumbs.data_gen.episodes import (
-    Episode,
-    last_payload,
-    ledger,
-    report,
-    row_meta,
-    run_episode,
-)
-from breadcrumbs.data_gen.grounding import normalise
+from breadcrumbs.data_gen.episodes import Episode, run_episode
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.mending import Mender
+from breadcrumbs.data_gen.nudged import Nudged
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.rewording import STEPS as REWORDING_STEPS
 from breadcrumbs.data_gen.rewording import Reworder, twin_places
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.side_by_side import bounded
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.endpoint import Endpoint, EndpointPolicy, open_endpoint
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.errors import ModelError
-from breadcrumbs.events import Done, Nudge
-from breadcrumbs.gateway.arguments import check_arguments
-from breadcrumbs.gateway.catalog import ToolSpec
+from breadcrumbs.events import Done
 from breadcrumbs.loop import LoopSettings
-from breadcrumbs.messages import Message
 from breadcrumbs.progress import Report
-from breadcrumbs.turns import Turn
-from breadcrumbs.visible import plain
 
 STEPS = ("asked", "stalled", "dispatched", "grounded", "replayed", "kept")
 """What an episode must get through to become a row, in order."""
-MALFORMED = "malformed_call"
-MAX_QUERY_CHARS = 200
-_MARKS = ("<|", "|>", "<tool_", "</tool_", "<think", "</think")
-"""What templates and call formats are made of."""
 Made = TypeVar("Made")
 Item = TypeVar("Item")
 
@@ -83,6 +62,7 @@ async def teach(
     shares: Shares,
     verifier: Verifier,
     hints: Mapping[str, ToolHint],
+    nudged: Nudged,
     answers: Path,
     progress: Report,
 ) -> Taught:
@@ -90,6 +70,8 @@ async def teach(
 
     Requests are reworded first, so that stalls answer the request that is kept. Rows of made-up
     tools are not asked about. `verifier` checks against the training catalog.
+
+    `nudged` says what becomes of stalls and nudges.
 
     Raises:
         ModelError: the endpoint gives no usable answer; what came before is recorded.
@@ -104,7 +86,7 @@ async def teach(
             progress,
         )
         taught = reworder.place(rows, zip(twins, made, strict=True))
-        teacher = Teacher(endpoint, verifier, hints)
+        teacher = Teacher(endpoint, verifier, hints, nudged)
         places = evenly(_dispatch_places(rows), shares.corrected)
         lessons = [functools.partial(teacher.corrected, taught[place]) for place in places]
         for place, row in zip(places, await _each(endpoint, lessons, progress), strict=True):
@@ -128,6 +110,7 @@ def _dispatch_places(rows: Sequence[Row]) -> list[int]:
         if (row.split, row.behaviour) == ("train", "dispatch")
         and row.scenario.domain != PRACTICE
         and not row.scenario.kind
+        and not row.scenario.shape.history
     ]
 
 
@@ -161,6 +144,7 @@ class Teacher:
     endpoint: Endpoint
     verifier: Verifier
     hints: Mapping[str, ToolHint]
+    mode: Nudged
     reached: Counter[str] = field(default_factory=Counter)
     """Episodes by step reached."""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -171,51 +155,14 @@ class Teacher:
         Raises:
             ModelError: the endpoint gives no usable answer.
         """
-        found = await self._correct(row.scenario)
+        self.reached["asked"] += 1
+        mender = Mender("endpoint", self.verifier, self.mode, self.reached)
+        nudged = await self._nudged(row.scenario)
+        found = await mender.mend(row.scenario, self.hints[row.scenario.tool], nudged)
         if isinstance(found, str):
             self.dropped[found] += 1
             return row
-        episode, meta = found
-        return dataclasses.replace(
-            row,
-            source="corrected",
-            messages=episode.messages,
-            tools=episode.tools,
-            meta={**row.meta, **meta, **row_meta(episode, row.scenario)},
-        )
-
-    async def _correct(self, scenario: Scenario) -> tuple[Episode, dict[str, Any]] | str:
-        """Stall, nudge, cut, replay, verify; a text says where it ended."""
-        reached, spec = self.reached, self._spec(scenario)
-        hint = self.hints[scenario.tool]
-        reached["asked"] += 1
-        nudged = await self._nudged(scenario)
-        stalls = [e for e in nudged.events if isinstance(e, Nudge) and e.kind != MALFORMED]
-        if not stalls:
-            return "endpoint: it did not stall"
-        reached["stalled"] += 1
-        called = dispatched(nudged.messages, scenario.tool)
-        if called is None:
-            return "endpoint: it did not dispatch after the nudge"
-        reached["dispatched"] += 1
-        fault = value_fault(scenario, spec, hint, nudged.messages, called)
-        fault = fault or text_fault(scenario, nudged.messages)
-        if fault is not None:
-            return fault
-        reached["grounded"] += 1
-        catalog, settings = self.verifier.catalog, self.verifier.settings
-        clean = restitched(scenario, spec, nudged.messages, called)
-        again = await replayed(scenario, nudged, clean, catalog, settings)
-        if isinstance(again, str):
-            return again
-        reached["replayed"] += 1
-        reason = await self.verifier.reason(scenario, again, hint)
-        if reason is not None:
-            return f"endpoint: {reason}"
-        reached["kept"] += 1
-        said = said_before(nudged.messages, stalls[0])
-        teacher = self.endpoint.config.model
-        return again, {"stall": stalls[0].kind, "said": said, "teacher": teacher}
+        return found.row(row, self.mode, {"teacher": self.endpoint.config.model})
 
     async def _nudged(self, scenario: Scenario) -> Episode:
         episode = await run_episode(
@@ -229,132 +176,3 @@ class Teacher:
         if isinstance(last, Done) and last.reason == "model_error":
             raise ModelError(last.text)
         return episode
-
-    def _spec(self, scenario: Scenario) -> ToolSpec:
-        spec = self.verifier.catalog.tool(scenario.tool)
-        assert spec is not None
-        return spec
-
-
-async def bounded(jobs: Sequence[Callable[[], Awaitable[Made]]], width: int) -> list[Made]:
-    """Results in order, at most `width` jobs under way; after a failure no other one begins."""
-    results: dict[int, Made] = {}
-    queue = iter(enumerate(jobs))
-
-    async def work() -> None:
-        for place, job in queue:
-            results[place] = await job()
-
-    workers = [asyncio.create_task(work()) for _ in range(min(width, len(jobs)))]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-    return [results[place] for place in range(len(jobs))]
-
-
-def dispatched(messages: Sequence[Message], tool: str) -> dict[str, Any] | None:
-    """The arguments of the one execution, after a nudge and on the right tool; else None."""
-    first = next(i for i, message in enumerate(messages) if message.synthetic)
-    calls = [
-        (position, call)
-        for position, message in enumerate(messages)
-        for call in message.tool_calls
-        if call.name == "execute_tool"
-    ]
-    if len(calls) != 1 or calls[0][0] < first:
-        return None
-    asked = calls[0][1].arguments
-    arguments = asked.get("arguments")
-    if asked.keys() != {"tool_name", "arguments"} or asked["tool_name"] != tool:
-        return None
-    if not isinstance(arguments, dict):
-        return None
-    return arguments
-
-
-def value_fault(
-    scenario: Scenario,
-    spec: ToolSpec,
-    hint: ToolHint,
-    messages: Sequence[Message],
-    called: Mapping[str, Any],
-) -> str | None:
-    """Why the call's values are not those that were known before the nudge."""
-    sources = sources_before_nudge(scenario, spec, hint, messages, called)
-    loose = [called[name] for name, source in sources.items() if source is None]
-    if loose:
-        nudges = normalise("\n".join(m.content for m in messages if m.synthetic))
-        if any(said.strip() and said in nudges for said in map(_normal_text, loose)):
-            return "endpoint: a value came from the nudge"
-        return "endpoint: a value was said nowhere before the nudge"
-    given, gold = check_arguments(spec, called), check_arguments(spec, scenario.gold_arguments)
-    if given.errors:
-        return "endpoint: the arguments do not fit the schema"
-    others = [
-        name
-        for name in given.values.keys() | gold.values.keys()
-        if name not in scenario.composed and given.values.get(name) != gold.values.get(name)
-    ]
-    return "endpoint: another value than the request means" if others else None
-
-
-def text_fault(scenario: Scenario, messages: Sequence[Message]) -> str | None:
-    """Why the calls' texts must not be learnt; search words and worded texts are free otherwise."""
-    longest = max([0, *(len(part.write) for part in scenario.composed.values())])
-    for message in messages:
-        for call in message.tool_calls:
-            for text in _texts(call.arguments):
-                if plain(text) != text or any(mark in text for mark in _MARKS):
-                    return "endpoint: a text of its calls holds marks or hidden characters"
-                known = text in scenario.gold_arguments.values()
-                if len(text) > MAX_QUERY_CHARS + 3 * longest and not known:
-                    return "endpoint: a text of its calls is too long"
-    return None
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-
-
-def _normal_text(value: Any) -> str:
-    return normalise(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def said_before(messages: Sequence[Message], nudge: Nudge) -> str:
-    """The text that a nudge answered."""
-    position = next(
-        i
-        for i, message in enumerate(messages)
-        if message.synthetic and message.content == nudge.text
-    )
-    return split_thinking(messages[position - 1].content)[1].strip()
-
-
-def restitched(
-    scenario: Scenario, spec: ToolSpec, messages: Sequence[Message], called: Mapping[str, Any]
-) -> list[Message]:
-    """The conversation without stalls, nudges and prose; decision and report as in other rows."""
-    meant = dataclasses.replace(scenario, gold_arguments=dict(called))
-    thought = ledger(meant, spec)
-    clean: list[Message] = []
-    for message in cut_stalls(messages):
-        if message.role == "assistant":
-            decides = any(call.name == "execute_tool" for call in message.tool_calls)
-            content = Turn("", thinking=thought if decides else "").content
-            if not message.tool_calls:
-                content = report(spec, meant, last_payload(clean))
-            message = dataclasses.replace(message, content=content)
-        clean.append(message)
-    return clean

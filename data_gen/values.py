@@ -140,11 +140,14 @@ def _enum(schema: Mapping[str, Any]) -> Sequence[Any]:
     return list(values)
 
 
-def spoken(value: Any, schema: Mapping[str, Any]) -> str:
-    """How a person writes the value inside a sentence; the value stays recognisable in it."""
+def spoken(value: Any, schema: Mapping[str, Any], joiner: str = " and ") -> str:
+    """How a person writes the value inside a sentence; the value stays recognisable in it.
+
+    `joiner` stands before the last item of a list.
+    """
     if isinstance(value, list):
-        parts = [spoken(item, schema.get("items", {})) for item in value]
-        return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        parts = [spoken(item, schema.get("items", {}), joiner) for item in value]
+        return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}{joiner}{parts[-1]}"
     if isinstance(value, Mapping):
         inner = schema.get("properties", {})
         return ", ".join(f"{words(k)} {spoken(v, inner.get(k, {}))}" for k, v in value.items())

@@ -13,16 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.call_format import THINK_CLOSER, THINK_OPENER
-from breadcrumbs.data_gen.episodes import Episode, as_shown, run_episode
+from breadcrumbs.data_gen.episodes import (
+    Episode,
+    as_shown,
+    read_together,
+    request_place,
+    run_episode,
+    since_request,
+)
 from breadcrumbs.data_gen.grounding import absent, ground, normalise
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.kind_checks import kind_fault
+from breadcrumbs.data_gen.localise import localised
+from breadcrumbs.data_gen.nudged import behind_stalls, stalled_turns
+from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, YES
+from breadcrumbs.data_gen.script import QUESTION_THOUGHT, THOUGHTS, says_yes
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import GatewaySettings
-from breadcrumbs.messages import Message, ToolCall, compact_json
+from breadcrumbs.loop import LoopSettings
+from breadcrumbs.messages import Message, ToolCall, compact_json, json_object
 from breadcrumbs.policies import ScriptedPolicy
 from breadcrumbs.turns import Turn
 
@@ -58,13 +69,16 @@ class Verifier:
         spec = self.catalog.tool(scenario.tool)
         if spec is None:
             return "format: the tool is not in the split's catalog"
+        messages = since_request(episode.messages, scenario)
+        hint = localised(hint, spec, scenario.surface.language)
         return (
             format_fault(episode.messages)
             or protocol_fault(scenario, episode, as_shown(scenario, spec))
-            or self._step_fault(scenario, episode.messages)
-            or grounding_fault(scenario, spec, hint, episode.messages)
-            or thinking_fault(scenario, spec, episode.messages)
-            or kind_fault(scenario, spec, hint, episode.messages)
+            or history_fault(scenario, self.catalog, episode.messages)
+            or self._step_fault(scenario, messages)
+            or grounding_fault(scenario, spec, hint, messages)
+            or thinking_fault(scenario, spec, messages)
+            or kind_fault(scenario, spec, hint, messages)
         )
 
     def _step_fault(self, scenario: Scenario, messages: Sequence[Message]) -> str | None:
@@ -102,9 +116,17 @@ def effect_difference(left: Episode, right: Episode) -> str | None:
 async def replay(
     scenario: Scenario, messages: Sequence[Message], catalog: Catalog, settings: GatewaySettings
 ) -> Episode:
-    """Take the recorded assistant turns again, on a fresh gateway."""
+    """Take the recorded assistant turns again, on a fresh gateway; stalls are nudged again."""
     turns = [Turn(m.content, m.tool_calls) for m in messages if m.role == "assistant"]
-    return await run_episode(scenario, catalog, settings, ScriptedPolicy(turns))
+    policy = ScriptedPolicy(turns)
+    return await run_episode(
+        scenario,
+        catalog,
+        settings,
+        policy,
+        loop_settings=LoopSettings(nudge=bool(stalled_turns(messages))),
+        past=policy,
+    )
 
 
 def format_fault(messages: Sequence[Message]) -> str | None:
@@ -142,7 +164,8 @@ def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str 
         return "protocol: other calls than the behaviour needs"
     if episode.outcome != "answered":
         return f"protocol: ended {episode.outcome}"
-    tools = [*(step.tool for step in scenario.steps), scenario.tool]
+    history, steps = scenario.shape.history, scenario.steps
+    tools = [*(past.tool for past in history), *(step.tool for step in steps), scenario.tool]
     for number, (call, payload) in enumerate(_exchanges(episode.messages)):
         tool = tools[min(number // len(CALLS["dispatch"]), len(tools) - 1)]
         fault = _exchange_fault(scenario, spec, tool, call, payload)
@@ -153,8 +176,9 @@ def protocol_fault(scenario: Scenario, episode: Episode, spec: ToolSpec) -> str 
 
 def expected_calls(scenario: Scenario) -> tuple[str, ...]:
     """The meta-tools a right episode calls, in order."""
-    calls = CALLS["dispatch"] * len(scenario.steps) + CALLS[scenario.behaviour]
-    more = bool(scenario.slip) + any(reply in YES for reply in scenario.replies)
+    before = len(scenario.shape.history) + len(scenario.steps)
+    calls = CALLS["dispatch"] * before + CALLS[scenario.behaviour]
+    more = bool(scenario.slip) + any(map(says_yes, scenario.replies))
     return calls + ("execute_tool",) * more
 
 
@@ -168,7 +192,8 @@ def _exchange_fault(
         if found == (decided and scenario.behaviour == "decline"):
             return "protocol: search shows the tool where it should not, or does not"
     elif call.name == "get_tool_schema":
-        if [one["name"] for one in payload["disclosed"]] != [tool]:
+        read = read_together(scenario) if decided else [tool]
+        if [one["name"] for one in payload["disclosed"]] != read:
             return "protocol: schema not disclosed"
     elif call.arguments["tool_name"] != tool:
         return "protocol: another tool is called than was read about"
@@ -222,16 +247,22 @@ def grounding_fault(
             for name, value in scenario.withheld.items()
         ):
             return "grounding: the missing value could be read from the request"
+        if scenario.surface.persona and _asked(scenario, spec, hint) != scenario.missing:
+            return "grounding: the question is not for exactly the missing argument"
     elif open_names and scenario.behaviour != "answer":
         return "grounding: dispatch is labelled, but a required argument is open"
     return None
+
+
+def _asked(scenario: Scenario, spec: ToolSpec, hint: ToolHint) -> tuple[str, ...]:
+    return asked_parameters(scenario.question, spec, hint, scenario.surface.language)
 
 
 def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Message]) -> str | None:
     """The thought of a decision: its draft is what is called, its verdicts say what is missing."""
     if scenario.behaviour == "decline":
         return None
-    place = len(decision_messages(messages, scenario.tool))
+    place = behind_stalls(messages, len(decision_messages(messages, scenario.tool)))
     turn = messages[place + (2 if scenario.slip else 0)]  # behind a slip and its answer
     opened, _, rest = turn.content.partition(THINK_OPENER)
     thought, closed, _ = rest.partition(THINK_CLOSER)
@@ -261,6 +292,50 @@ def thinking_fault(scenario: Scenario, spec: ToolSpec, messages: Sequence[Messag
     return None
 
 
+def history_fault(scenario: Scenario, catalog: Catalog, messages: Sequence[Message]) -> str | None:
+    """Earlier requests were for other tools, said every value, and give away none that is missing.
+
+    What they were answered counts as well as what they asked.
+    """
+    history = scenario.shape.history
+    if not history:
+        return None
+    spoken = [i for i, m in enumerate(messages) if m.role == "user" and not m.synthetic]
+    for past, place in zip(history, spoken, strict=False):
+        spec = catalog.tool(past.tool)
+        if spec is None or past.tool == scenario.tool:
+            return "history: its tool is the scenario's own, or none of the split"
+        before = decision_messages([messages[0], *messages[place:]], past.tool)
+        calls = messages[place + len(before) - 1].tool_calls
+        if [call.arguments.get("arguments") for call in calls] != [past.arguments]:
+            return "history: other values are passed than were asked for"
+        if None in ground(spec, past.arguments, before).values():
+            return "history: a value has no source"
+        if set(past.arguments) & set(scenario.missing):
+            return "history: it says an argument that is missing"
+    texts = _said_or_answered(messages[1 : request_place(messages, scenario)])
+    spec = catalog.tools[scenario.tool]
+    for name, value in scenario.withheld.items():
+        named = any(f'"{name}":' in text for text in texts)
+        if named or not absent(spec, name, value, texts):
+            return "history: what came before shows a value for what is missing"
+    return None
+
+
+def _said_or_answered(messages: Sequence[Message]) -> list[str]:
+    """What the user said and what executed calls answered."""
+    said = [message.content for message in messages if message.role == "user"]
+    payloads = [json_object(m.content) for m in messages if m.role == "tool"]
+    return said + [compact_json(p["result"]) for p in payloads if "result" in p]
+
+
+def decision_place(messages: Sequence[Message], scenario: Scenario) -> int:
+    """Where in a conversation the turn stands that decides about the scenario's request."""
+    place = request_place(messages, scenario)
+    since = since_request(messages, scenario)
+    return place - 1 + len(decision_messages(since, scenario.tool))
+
+
 def decision_messages(messages: Sequence[Message], tool: str) -> list[Message]:
     """What stood in the conversation when the decision about `tool` was taken."""
     before: list[Message] = []
@@ -273,6 +348,11 @@ def decision_messages(messages: Sequence[Message], tool: str) -> list[Message]:
             break
         before.append(message)
     return before
+
+
+def decided_at(messages: Sequence[Message], scenario: Scenario) -> int:
+    """The place of the turn that decides in the end: behind stalls that were nudged."""
+    return behind_stalls(messages, decision_place(messages, scenario))
 
 
 def duplicate_key(scenario: Scenario) -> str:

@@ -19,7 +19,7 @@ from breadcrumbs.data_gen.collecting import (
     ATTEMPTS,
     place_of,
 )
-from breadcrumbs.data_gen.config import GenerateConfig, inputs_hash
+from breadcrumbs.data_gen.config import GenerateConfig, kinds_of, shards_hash
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import (
     Row,
@@ -27,11 +27,14 @@ from breadcrumbs.data_gen.dataset import (
 from breadcrumbs.data_gen.dataset import Source as RowSource
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, row_meta, run_episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
+from breadcrumbs.data_gen.histories import Historian
 from breadcrumbs.data_gen.lookups import Setting
+from breadcrumbs.data_gen.nudged import nudged_meta, source_of
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice, practice_tools
 from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario, droppable
 from breadcrumbs.data_gen.script import Kind
+from breadcrumbs.data_gen.shaping import Shaper
 from breadcrumbs.data_gen.shards import Job, Made, Tried, packed
 from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, make_splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
@@ -63,7 +66,7 @@ def open_workshop(
         DataError: the files are not what they were.
     """
     catalog, known = load_catalog(catalogs or None), load_hints(hints or None)
-    if inputs_hash(dataclasses.replace(config, shortfall="error"), catalog, known) != digest:
+    if shards_hash(config, catalog, known) != digest:
         raise DataError(
             "a worker reads other catalogs or hints than this process did; leave them alone while"
             " data is made and run the same command again"
@@ -115,6 +118,7 @@ class _Maker:
     verifier: Verifier = field(init=False)
     recipe: Recipe = field(init=False)
     setting: Setting = field(init=False)
+    shaper: Shaper = field(init=False)
     by_kind: dict[str, list[ToolSpec]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,12 +127,29 @@ class _Maker:
         self.verifier = Verifier(self.catalog, GatewaySettings(max_hits=self.config.max_hits))
         self.recipe = Recipe(
             phrasing=self.config.phrasing,
+            prompts=self.config.prompts,
+            languages=self.config.languages,
+            typo_share=self.config.typo_share,
             optional_share=self.config.optional_share,
             max_hits=self.config.max_hits,
             waiting_share=self.config.waiting_share if training else 0.0,
             denied_share=self.config.denied_share if training else 0.0,
         )
+        self.shaper = self._new_shaper()
         self.setting = Setting(self.catalog, self.index, self.hints, self.recipe, self.config.seed)
+
+    def _new_shaper(self) -> Shaper:
+        config, settings = self.config, self.verifier.settings
+        historian = Historian(
+            self.split,
+            self.catalog,
+            self.index,
+            self.hints,
+            self.tools,
+            self.recipe,
+            config.seed,
+        )
+        return Shaper(config.shapes, self.split, config.seed, self.catalog, settings, historian)
 
     def specs(self, kind: str) -> list[ToolSpec]:
         """The tools whose turn it is, in places of a kind."""
@@ -174,18 +195,23 @@ class _Maker:
             if isinstance(twins, Dropped):
                 dropped.append(twins.reason)
                 continue
-            rows = await self._verified(twins, dropped)
+            shaped = self.shaper.shaped(twins)
+            if isinstance(shaped, Dropped):
+                dropped.append(shaped.reason)
+                continue
+            rows = await self._verified(shaped, dropped)
             if rows:
                 return self._tried(item + attempt - first, rows, dropped), rows
         return Tried(item, (), tuple(dropped)), []
 
     def _special(self, kind: str) -> Kind | None:
-        return next((one for one in self.config.kinds if one == kind), None)
+        return next((one for one in kinds_of(self.config, self.split) if one == kind), None)
 
     def _twins(self, kind: str, drawn: Blueprint) -> list[Scenario] | Dropped:
         special = self._special(kind)
         if special is not None:
-            return kinds.twins_of(special, drawn, self.setting)
+            recipe = self._recipe(drawn.id)
+            return kinds.twins_of(special, drawn, dataclasses.replace(self.setting, recipe=recipe))
         twins = [scenarios.dispatch(drawn)]
         return twins if drawn.drop is None else [*twins, scenarios.clarify(drawn)]
 
@@ -193,22 +219,28 @@ class _Maker:
         """The request of a candidate that was taken, its tool taken out of the catalog."""
         taken, single = divmod(item, 2)
         drawn = self._drawn("single" if single else "pair", taken)
-        twin = scenarios.decline(drawn, self.catalog, self.index, self.config.max_hits)
+        hits = self.shaper.hits(drawn.id)
+        shaped = self.shaper.shaped([scenarios.decline(drawn, self.catalog, self.index, hits)])
+        assert not isinstance(shaped, Dropped)  # no search for it has to find anything
         dropped: list[str] = []
-        rows = await self._verified([twin], dropped)
+        rows = await self._verified(shaped, dropped)
         return self._tried(item, rows, dropped), rows
 
     async def _corrected(self, kind: str, item: int) -> tuple[Tried, list[Row]]:
         """The dispatch row of a candidate that was taken, from a nudged episode."""
-        scenario = scenarios.dispatch(self._drawn(kind, item))
+        twins = self._twins(kind, self._drawn(kind, item))
+        shaped = twins if isinstance(twins, Dropped) else self.shaper.shaped(twins)
+        assert not isinstance(shaped, Dropped)  # it was taken
+        scenario = shaped[0]
         spec, hint = self._spec(scenario.tool), self.hints[scenario.tool]
         result = await correct(scenario, spec, hint, self.catalog, self.verifier.settings)
         if not isinstance(result, Correction):
             return Tried(item, (), (result,)), []
         dropped: list[str] = []
-        row = await self._row(
-            scenario, result.episode, "corrected", {"stall": result.kind}, dropped
-        )
+        mode = self.config.nudged
+        episode = result.episode if mode == "remove" else result.nudged
+        meta = {"stall": result.kind, **nudged_meta(mode, episode.messages)}
+        row = await self._row(scenario, episode, source_of(mode), meta, dropped)
         rows = [row] if row else []
         return self._tried(item, rows, dropped), rows
 
@@ -241,18 +273,26 @@ class _Maker:
 
     def _draw(self, kind: str, place: int, attempt: int) -> Blueprint | Dropped:
         spec, rounds = self._in_turn(self.specs(kind), place)
-        key = f"{self.split}-{kind}-{place:04d}"
-        return scenarios.make_blueprint(
-            f"{key}-{attempt}" if attempt else key,
+        key = f"{self.split}-{kind}-{place:04d}" + (f"-{attempt}" if attempt else "")
+        drawn = scenarios.make_blueprint(
+            key,
             self.split,
             spec,
             self.hints[spec.name],
             self.catalog,
             self.index,
-            self.recipe,
+            self._recipe(key),
             seed=self.config.seed,
             drop=None if kind == "single" else self._drop(spec, rounds, kind),
+            language="en" if kind == "derived" else None,  # other words are English ones
         )
+        if not isinstance(drawn, Blueprint) or self._special(kind) is not None:
+            return drawn
+        return scenarios.with_leave_asked(drawn) if self.config.prompts == "varied" else drawn
+
+    def _recipe(self, blueprint: str) -> Recipe:
+        """The recipe of a blueprint, whose search shows as many hits as its shape says."""
+        return dataclasses.replace(self.recipe, max_hits=self.shaper.hits(blueprint))
 
     def _drawn(self, kind: str, item: int) -> Blueprint:
         """A candidate that was taken, drawn again."""

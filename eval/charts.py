@@ -41,11 +41,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A system on the trade-off plane: shares of stalls and of reckless calls with intervals."""
+    """A system on the trade-off plane: shares of right and of reckless calls with intervals."""
 
     name: str
     style: str
-    stall: tuple[float, float, float]
+    right: tuple[float, float, float]
     reckless: tuple[float, float, float]
 
 
@@ -88,13 +88,13 @@ def line_chart(
 
 
 def trade_off(spots: Sequence[Spot], title: str) -> str:
-    """Stalls to the right, reckless calls upward: good systems lie in the lower left corner."""
+    """Right calls to the right, reckless ones upward: good systems lie in the lower right."""
     ticks = (0.0, 0.25, 0.5, 0.75, 1.0)
-    x_axis = Axis("stalls where it should act (OAR)", -0.04, 1.04, ticks=ticks)
+    x_axis = Axis("acts where it should (DAD)", -0.04, 1.04, ticks=ticks)
     y_axis = Axis("calls where it should ask (UAR)", -0.04, 1.04, ticks=ticks)
     corner = (
-        f'<rect class="goal" x="{_x(x_axis, 0):.1f}" y="{_y(y_axis, 0.1):.1f}"'
-        f' width="{_x(x_axis, 0.1) - _x(x_axis, 0):.1f}"'
+        f'<rect class="goal" x="{_x(x_axis, 0.9):.1f}" y="{_y(y_axis, 0.1):.1f}"'
+        f' width="{_x(x_axis, 1) - _x(x_axis, 0.9):.1f}"'
         f' height="{_y(y_axis, 0) - _y(y_axis, 0.1):.1f}"/>'
     )
     body = [_grid(x_axis, y_axis), corner, *(_spot(spot, x_axis, y_axis) for spot in spots)]
@@ -224,11 +224,11 @@ def _path(line: Line, x_axis: Axis, y_axis: Axis) -> str:
 
 
 def _spot(spot: Spot, x_axis: Axis, y_axis: Axis) -> str:
-    x, left, right = (_x(x_axis, value) for value in spot.stall)
+    x, left, end = (_x(x_axis, value) for value in spot.right)
     y, low, high = (_y(y_axis, value) for value in spot.reckless)
-    label = f"{spot.name}: OAR {spot.stall[0]:.2f}, UAR {spot.reckless[0]:.2f}"
+    label = f"{spot.name}: DAD {spot.right[0]:.2f}, UAR {spot.reckless[0]:.2f}"
     style = f"line {spot.style}"
-    cross = _stroke(style, (left, right), (y, y)) + _stroke(style, (x, x), (low, high))
+    cross = _stroke(style, (left, end), (y, y)) + _stroke(style, (x, x), (low, high))
     return (
         f"{cross}"
         f'<circle class="mark {spot.style}" cx="{x:.1f}" cy="{y:.1f}" r="6">'

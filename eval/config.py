@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from breadcrumbs.config import STRICT
+from breadcrumbs.errors import ConfigError
+from breadcrumbs.gateway.namings import naming_of
 
 HeldOut = Literal["held_out_tools", "held_out_domain"]
-System = Literal["base", "adapter", "always_dispatch", "always_ask"]
-SYSTEMS: tuple[System, ...] = ("base", "adapter", "always_dispatch", "always_ask")
+System = Literal["base", "adapter", "oracle", "always_dispatch", "always_ask", "do_nothing"]
+SYSTEMS: tuple[System, ...] = get_args(System)
 
 
 @dataclass(config=STRICT)
 class Cell:
-    """One combination of tier 1 and split, and how many scenarios of each behaviour it has."""
+    """One combination of tier 1, split and naming, with its number of scenarios by behaviour."""
 
     breadcrumb: bool
     split: HeldOut
     dispatch: int = Field(ge=0)
     clarify: int = Field(ge=0)
     decline: int = Field(default=0, ge=0)
+    naming: str | None = None
+    """Under which naming the meta-tools are shown; None leaves each scenario its own."""
+
+    def __post_init__(self) -> None:
+        if self.naming is not None:
+            try:
+                naming_of(self.naming)
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+
+    @property
+    def place(self) -> str:
+        """The cell's split as results name it, and its naming."""
+        return self.split if self.naming is None else f"{self.split} as {self.naming}"
 
     @property
     def tier(self) -> str:
@@ -74,9 +90,9 @@ class EvalConfig:
     """Of the bootstrap; generation is greedy."""
 
     def __post_init__(self) -> None:
-        places = [(cell.breadcrumb, cell.split) for cell in self.cells]
+        places = [(cell.breadcrumb, cell.place) for cell in self.cells]
         if len(set(places)) != len(places):
-            raise ValueError("cells: two cells have the same breadcrumb and split")
+            raise ValueError("cells: two cells have the same breadcrumb, split and naming")
 
     @property
     def models(self) -> tuple[System, ...]:

@@ -1,19 +1,22 @@
 """Decision-point mode: the gold prefix is forced through the real gateway, one turn is taken.
 
 The prefix is the oracle's search and disclosure, so payloads are what the gateway really says.
-The turn comes from a model, in batches, or from one of two constant policies; nudges are off.
+The turn comes from a model, in batches, or from a policy that needs none; nudges are off.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.data_gen.episodes import gold_prefix, opening
+from breadcrumbs.call_format import parse_turn
+from breadcrumbs.data_gen.episodes import OraclePolicy, as_shown, gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.errors import DataError
@@ -22,11 +25,14 @@ from breadcrumbs.eval.metrics import EXECUTE, Case
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec
 from breadcrumbs.gateway.gateway import META_TOOLS, GatewaySettings
 from breadcrumbs.messages import ToolCall
+from breadcrumbs.policies import heard
 from breadcrumbs.turns import Turn
 
 if TYPE_CHECKING:
     from breadcrumbs.local_model import LocalModel
 
+NOTHING = "Okay."
+"""What a policy says that does nothing."""
 SEARCH_TOKENS = 64
 """A search call has about thirty tokens."""
 _FILLERS: Mapping[str, str] = {
@@ -57,6 +63,19 @@ def pick(scenarios: Sequence[Scenario], wanted: Cell | Episodes, where: str) -> 
     return picked
 
 
+def renamed(scenario: Scenario, naming: str | None) -> Scenario:
+    """The scenario with the meta-tools shown under a naming; None leaves it its own."""
+    if naming is None:
+        return scenario
+    shape = dataclasses.replace(scenario.shape, naming=naming)
+    return dataclasses.replace(scenario, shape=shape)
+
+
+def turn_of(text: str, case: Case) -> Turn:
+    """What a model wrote after a case as a turn in the gateway's words."""
+    return heard(parse_turn(text), case.scenario.shape.words())
+
+
 def decision_cases(
     scenarios: Sequence[Scenario],
     catalog: Catalog,
@@ -79,17 +98,31 @@ async def _decision_case(
 ) -> Case:
     spec = spec_of(scenario, catalog)
     messages, tools, _ = await gold_prefix(scenario, catalog, settings)
-    return Case(scenario, spec, hints.get(scenario.tool), tuple(messages), tuple(tools))
+    return Case(
+        scenario,
+        spec,
+        hint_for(scenario, spec, hints),
+        tuple(messages),
+        tuple(tools),
+        as_shown(scenario, spec),
+    )
 
 
 def search_cases(
     scenarios: Sequence[Scenario], catalog: Catalog, hints: Mapping[str, ToolHint]
 ) -> list[Case]:
     """Each scenario before its first turn: system prompt and request alone."""
+    specs = [spec_of(scenario, catalog) for scenario in scenarios]
     return [
-        Case(s, spec_of(s, catalog), hints.get(s.tool), tuple(opening(s)), META_TOOLS)
-        for s in scenarios
+        Case(s, spec, hint_for(s, spec, hints), tuple(opening(s)), META_TOOLS)
+        for s, spec in zip(scenarios, specs, strict=True)
     ]
+
+
+def hint_for(scenario: Scenario, spec: ToolSpec, hints: Mapping[str, ToolHint]) -> ToolHint | None:
+    """The hint of a scenario's tool, in the scenario's language; None where there is none."""
+    hint = hints.get(scenario.tool)
+    return None if hint is None else localised(hint, spec, scenario.surface.language)
 
 
 def spec_of(scenario: Scenario, catalog: Catalog) -> ToolSpec:
@@ -114,7 +147,11 @@ def generate_texts(
     step: Callable[[int], None],
 ) -> list[str]:
     """What the model writes after each case, greedy, special tokens kept; `step` gets the count."""
-    prompts = [model.renderer.prompt_ids(case.messages, case.tools) for case in cases]
+    prompts = [
+        model.renderer.prompt_ids(words.show(case.messages), words.show_tools(case.tools))
+        for case in cases
+        for words in (case.scenario.shape.words(),)
+    ]
     rows = model.generate(
         prompts,
         max_new_tokens=max_new_tokens,
@@ -127,7 +164,11 @@ def generate_texts(
 
 
 def constant_turn(system: System, case: Case) -> Turn:
-    """The turn of a policy that always does the same."""
+    """The turn of a system without a model: the right one, or always the same."""
+    if system == "oracle":
+        return OraclePolicy(case.scenario, case.spec).turn(case.messages)
+    if system == "do_nothing":
+        return Turn(NOTHING)
     if system == "always_dispatch":
         arguments = {"tool_name": case.scenario.tool, "arguments": filled_arguments(case)}
         return Turn("", (ToolCall("call_3", EXECUTE, arguments),))

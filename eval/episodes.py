@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from breadcrumbs.call_format import parse_turn
-from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opening
-from breadcrumbs.data_gen.grounding import worded_well
+from breadcrumbs.data_gen.episodes import OraclePolicy, ScriptedApprover, open_gateway, opened
+from breadcrumbs.data_gen.grounding import softened
 from breadcrumbs.data_gen.hints import Composed, ToolHint
+from breadcrumbs.data_gen.localise import localised
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.errors import ModelError
@@ -23,9 +24,9 @@ from breadcrumbs.events import Done
 from breadcrumbs.gateway.catalog import Catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.gateway.identity import SeededIds
-from breadcrumbs.gateway.worlds import World
 from breadcrumbs.loop import LoopSettings, run
 from breadcrumbs.messages import Message
+from breadcrumbs.policies import NamedPolicy
 from breadcrumbs.turns import Policy
 
 
@@ -63,7 +64,7 @@ async def run_to_end(
         ModelError: the policy could not write a turn; that is no failed episode.
     """
     simulated, session = open_gateway(scenario, catalog, settings)
-    conversation = opening(scenario)
+    conversation = await opened(scenario, simulated, session)
     events = await run(
         policy,
         session,
@@ -99,7 +100,8 @@ async def run_episodes(
     """Run all episodes side by side; one record each, in the scenarios' order."""
 
     async def one(scenario: Scenario) -> dict[str, Any]:
-        end = await run_to_end(policy, scenario, catalog, settings, max_rounds)
+        shown = NamedPolicy(policy, scenario.shape.words())
+        end = await run_to_end(shown, scenario, catalog, settings, max_rounds)
         score = await judge(end, scenario, catalog, hints.get(scenario.tool), settings)
         step()
         return {
@@ -127,21 +129,21 @@ async def judge(
     must.
     """
     spec = spec_of(scenario, catalog)
+    oracle = OraclePolicy(scenario, spec)
+    gold = await run_to_end(oracle, scenario, catalog, settings, max_rounds=4)
+    hint = None if hint is None else localised(hint, spec, scenario.surface.language)
     if scenario.behaviour == "dispatch":
-        oracle = OraclePolicy(scenario, spec)
-        gold = await run_to_end(oracle, scenario, catalog, settings, max_rounds=4)
         return _judge_dispatch(end, gold, scenario.composed)
-    shown = catalog.without(scenario.hidden_tools) if scenario.hidden_tools else catalog
-    if end.held or end.state != World(shown).state():
+    if end.held != gold.held or end.state != gold.state:
         return EpisodeScore(False, "something was changed or held")
     last = end.messages[-1]
     if last.role != "assistant" or last.tool_calls:
         return EpisodeScore(False, f"no last word ({end.outcome})")
     said = parse_turn(last.content).text  # without the thinking a conversation may keep
     if scenario.behaviour == "decline":
-        told = refuses(said)
+        told = refuses(said, scenario.surface.language)
         return EpisodeScore(told, "" if told else "does not say that it cannot be done")
-    asked = asked_parameters(said, spec, hint)
+    asked = asked_parameters(said, spec, hint, scenario.surface.language)
     exactly = set(asked) == set(scenario.missing)
     return EpisodeScore(exactly, "" if exactly else f"asks for {', '.join(asked) or 'nothing'}")
 
@@ -151,22 +153,8 @@ def _judge_dispatch(end: End, gold: End, composed: Mapping[str, Composed]) -> Ep
         return EpisodeScore(False, "the tool did not run")
     if end.held != gold.held:
         return EpisodeScore(False, f"{end.held} writes were held instead of {gold.held}")
-    if _softened(end.state, composed) != _softened(gold.state, composed):
+    if softened(end.state, composed) != softened(gold.state, composed):
         return EpisodeScore(False, "the world ends in another state")
     if gold.results[-1] not in end.results:
         return EpisodeScore(False, "the tool answered something else")
     return EpisodeScore(True)
-
-
-def _softened(value: Any, composed: Mapping[str, Composed]) -> Any:
-    """The state with every well-worded text replaced by the gold wording."""
-    if isinstance(value, Mapping):
-        return {
-            key: composed[key].write
-            if key in composed and worded_well(inner, composed[key])
-            else _softened(inner, composed)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_softened(item, composed) for item in value]
-    return value

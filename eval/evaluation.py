@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from breadcrumbs import __version__
-from breadcrumbs.call_format import parse_turn
 from breadcrumbs.config import to_dict
 from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_manifest
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
@@ -30,9 +25,13 @@ from breadcrumbs.eval.decision import (
     decision_cases,
     generate_texts,
     pick,
+    renamed,
     search_cases,
+    turn_of,
 )
 from breadcrumbs.eval.episodes import run_episodes
+from breadcrumbs.eval.intervals import plain
+from breadcrumbs.eval.measures import scenario_axes
 from breadcrumbs.eval.metrics import Case, Scored, calls_search, score_turn, summarise
 from breadcrumbs.eval.records import (
     CELLS,
@@ -43,9 +42,12 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.turn_figures import turn_breakdown
+from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.messages import json_object
 from breadcrumbs.progress import Report
 from breadcrumbs.turns import Turn
 
@@ -99,6 +101,7 @@ class Evaluation:
         self._check_counts()
         body: dict[str, Any] = {}
         details: dict[str, Any] = {}
+        along: dict[str, Any] = {}
         for system in SYSTEMS:
             if system == "adapter" and system not in self.config.models:
                 continue
@@ -106,7 +109,7 @@ class Evaluation:
             ends = self._episodes(system)
             for cell in self.config.cells:
                 records, scored = self._cell(system, cell)
-                first = cell.breadcrumb and cell.split == "held_out_tools"
+                first = cell.breadcrumb and cell.place == "held_out_tools"
                 summary = summarise(
                     scored,
                     seed=self.config.seed,
@@ -115,8 +118,9 @@ class Evaluation:
                 )
                 _put(body, system, cell, {name: e.to_dict() for name, e in summary.items()})
                 _put(details, system, cell, _details(scored, records))
+                _put(along, system, cell, plain(turn_breakdown(records, self.config.seed)))
             self._put_faults(details, system, ends)
-        return self._finish(body, details)
+        return self._finish(body, details, along)
 
     def _check_counts(self) -> None:
         for cell in self.config.cells:
@@ -136,16 +140,17 @@ class Evaluation:
 
     def _cell(self, system: System, cell: Cell) -> tuple[list[Record], list[Scored]]:
         """The cell's records, scored and on disk."""
-        key = f"{cell.tier}-{cell.split}"
+        key = f"{cell.tier}-{cell.place}".replace(" ", "-")
         if key not in self.cases:
             chosen = pick(self.scenarios[cell.split], cell, cell.split)
+            chosen = [renamed(scenario, cell.naming) for scenario in chosen]
             settings = self._settings(cell.breadcrumb)
             self.cases[key] = decision_cases(chosen, self.catalog, self.hints, settings)
         cases = self.cases[key]
         path = self.config.out / CELLS / f"{system}-{key}.jsonl"
         if system in self.config.models:
             texts = self._texts(system, cases, path, self.config.max_new_tokens, f"{system}, {key}")
-            turns = [parse_turn(text) for text in texts]
+            turns = [turn_of(text, case) for text, case in zip(texts, cases, strict=True)]
         else:
             turns = [constant_turn(system, case) for case in cases]
             texts = [turn.text for turn in turns]
@@ -226,7 +231,9 @@ class Evaluation:
             cases = search_cases(self._search_scenarios(split), self.catalog, self.hints)
             path = self.config.out / CELLS / f"{system}-search-{split}.jsonl"
             texts = self._texts(system, cases, path, SEARCH_TOKENS, f"{system}, search, {split}")
-            found[split] = [calls_search(parse_turn(text)) for text in texts]
+            found[split] = [
+                calls_search(turn_of(text, case)) for text, case in zip(texts, cases, strict=True)
+            ]
             records = [
                 {"scenario": case.scenario.id, "text": text, "search_call": good}
                 for case, text, good in zip(cases, texts, found[split], strict=True)
@@ -283,11 +290,14 @@ class Evaluation:
             faults = Counter(record["fault"] for record in ends if record["fault"])
             details[system]["episode_faults"] = dict(faults.most_common())
 
-    def _finish(self, body: dict[str, Any], details: dict[str, Any]) -> Results:
+    def _finish(
+        self, body: dict[str, Any], details: dict[str, Any], along: dict[str, Any]
+    ) -> Results:
         results: Results = {
             "version": 1,
             "eval": body,
             "details": details,
+            "breakdown": along,
             "config": to_dict(self.config),
             "models": {system: dict(identity) for system, identity in self.identities.items()},
             "data_sha256": self.data_hash,
@@ -298,18 +308,6 @@ class Evaluation:
         return results
 
 
-def versions() -> dict[str, Any]:
-    """What the figures were made with."""
-    libraries = {name: metadata.version(name) for name in ("torch", "transformers", "peft")}
-    return {
-        "breadcrumbs": __version__,
-        "python": platform.python_version(),
-        **libraries,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
-
-
 def _scored(turn: Turn, case: Case) -> Scored:
     return Scored(case.scenario.behaviour, case.scenario.missing, score_turn(turn, case))
 
@@ -318,18 +316,27 @@ def _record(case: Case, text: str, turn: Turn, scored: Scored) -> Record:
     return {
         "scenario": case.scenario.id,
         "tool": case.scenario.tool,
+        "twin": case.scenario.twin,
         "behaviour": scored.behaviour,
         "missing": list(scored.missing),
         "request": case.scenario.request,
         "text": text,
         "calls": [{"name": c.name, "arguments": dict(c.arguments)} for c in turn.calls],
         "problems": list(turn.problems),
+        "axes": scenario_axes(case.scenario, case.spec, _others(case)),
         "score": scored.score.to_dict(),
     }
 
 
+def _others(case: Case) -> int:
+    """Tools that the search showed beside the right one."""
+    payloads = [json_object(m.content) for m in case.messages if m.role == "tool"]
+    found = [p["matches"] for p in payloads if "matches" in p]
+    return sum(match["name"] != case.scenario.tool for match in found[-1]) if found else 0
+
+
 def _put(tree: dict[str, Any], system: System, cell: Cell, value: Any) -> None:
-    tree.setdefault(system, {}).setdefault(cell.tier, {})[cell.split] = value
+    tree.setdefault(system, {}).setdefault(cell.tier, {})[cell.place] = value
 
 
 def _details(scored: Sequence[Scored], records: Sequence[Record]) -> dict[str, Any]:

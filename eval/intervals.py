@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,6 +29,14 @@ class Estimate:
 
 
 NOT_MEASURED = Estimate(None, None, None, 0)
+
+
+def plain(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Estimates inside nested mappings as plain JSON values."""
+    return {
+        key: plain(inner) if isinstance(inner, Mapping) else inner.to_dict()
+        for key, inner in figures.items()
+    }
 
 
 def rate(outcomes: Sequence[bool]) -> Estimate:

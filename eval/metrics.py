@@ -18,11 +18,13 @@ from breadcrumbs.data_gen.grounding import ground, worded_well
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.questions import asked_parameters
 from breadcrumbs.data_gen.scenarios import Scenario
+from breadcrumbs.data_gen.speech import Language
 from breadcrumbs.eval.intervals import NOT_MEASURED, Estimate, Questions, ask_f1, rate
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, ToolCall
 from breadcrumbs.radar import Radar, situation_of
+from breadcrumbs.radar_phrases import LANGUAGES as RADAR_LANGUAGES
 from breadcrumbs.turns import Turn
 
 EXECUTE, SEARCH = "execute_tool", "search_tool_catalog"
@@ -46,6 +48,8 @@ class Case:
     messages: tuple[Message, ...]
     """The conversation up to the turn."""
     tools: tuple[Mapping[str, Any], ...] = ()
+    shown: ToolSpec | None = None
+    """The tool as its catalog has it, where that is another: what a call is checked by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class TurnScore:
 def score_turn(turn: Turn, case: Case) -> TurnScore:
     """Score a parsed turn that follows `case.messages`."""
     executes = [call for call in turn.calls if call.name == EXECUTE]
-    asked = () if turn.calls else asked_parameters(turn.text, case.spec, case.hint)
+    language = case.scenario.surface.language
+    asked = () if turn.calls else asked_parameters(turn.text, case.spec, case.hint, language)
     names_none = not turn.calls and not asked and "?" in turn.text
     invented, faults = _judge_calls(executes, case)
     return TurnScore(
@@ -92,7 +97,7 @@ def score_turn(turn: Turn, case: Case) -> TurnScore:
         malformed=bool(turn.problems) and not turn.calls,
         dispatched=bool(executes) and not faults,
         exact=_is_exact(executes, case),
-        declined=not turn.calls and not turn.problems and refuses(turn.text),
+        declined=not turn.calls and not turn.problems and refuses(turn.text, language),
         stall=_stall(turn, case),
         asked=asked,
         questions=len(asked) + names_none,
@@ -101,9 +106,15 @@ def score_turn(turn: Turn, case: Case) -> TurnScore:
     )
 
 
-def refuses(text: str) -> bool:
-    """Whether an English text says that something cannot be done, and asks nothing."""
-    return "?" not in text and bool(_REFUSES.search(text.lower().replace("’", "'")))
+def refuses(text: str, language: Language = "en") -> bool:
+    """Whether a text says that something cannot be done, and asks nothing."""
+    said = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    if "?" in said:
+        return False
+    if language == "en":
+        return bool(_REFUSES.search(said))
+    heard = next(phrases for phrases in RADAR_LANGUAGES if phrases.code == language)
+    return bool(heard.refuses.search(said))
 
 
 def calls_search(turn: Turn) -> bool:
@@ -131,7 +142,7 @@ def _judge_calls(
         return (), (f"tool {name!r} is not the right one"[:200],)
     if not isinstance(arguments, Mapping):
         return (), ("arguments are not an object",)
-    checked = check_arguments(case.spec, arguments)
+    checked = check_arguments(case.shown or case.spec, arguments)
     if checked.errors:
         return (), tuple(f"{e.path}: {e.message}"[:200] for e in checked.errors)
     sources = ground(
@@ -166,7 +177,7 @@ def _is_exact(executes: Sequence[ToolCall], case: Case) -> bool:
         return False
     if not isinstance(arguments, Mapping):
         return False
-    given = check_arguments(case.spec, arguments)
+    given = check_arguments(case.shown or case.spec, arguments)
     gold = check_arguments(case.spec, case.scenario.gold_arguments)
     if given.errors or gold.errors or given.values.keys() != gold.values.keys():
         return False

@@ -23,21 +23,19 @@ from pydantic.dataclasses import dataclass as checked
 
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.errors import ProbeError
+from breadcrumbs.eval.probe_rows import ROW_FORMAT, ProbeRow, RowStore
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.schema_growth import add_fields
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.progress import Report
 
 if TYPE_CHECKING:
-    import torch
-
-    from breadcrumbs.eval.capture import SegmentStats
     from breadcrumbs.gateway.catalog import Catalog
     from breadcrumbs.local_model import LocalModel
     from breadcrumbs.rendering import Renderer
 
 RESULT = "attention.json"
-MEASURED = ("steering", "system", "user", "catalog", "schema", "breadcrumb", "template", "sink")
+HEADS = "heads"
 
 
 @checked(config=STRICT)
@@ -66,34 +64,11 @@ class ProbePrompt:
     steering: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeRow:
-    """Attention of one prompt's last token, quartiles over all layers and heads."""
-
-    model: str
-    scenario: str
-    tool: str
-    target: int
-    prompt_tokens: int
-    schema_tokens: int
-    steering_tokens: int
-    mass: dict[str, list[float]]
-    """Segment -> [lower quartile, median, upper quartile, mean] of its attention mass."""
-    sink_free_mass: dict[str, list[float]]
-    log_odds: list[float]
-    """Steering minus schema log-partition, nats: quartiles and mean over heads."""
-    log_odds_per_token: list[float]
-    """The same less log(steering tokens / schema tokens): zero for uniform attention."""
-    effective_tokens: list[float]
-    layer_log_odds: list[float]
-    """Median over heads, by layer."""
-
-
 def probe_attention(config: ProbeConfig, report: Report) -> str:
     """Measure every prompt with base and adapter; returns a short table.
 
-    Writes `attention.json` (rows, curves, config) and keeps each finished row, so that a
-    stopped run goes on.
+    Writes `attention.json` (rows, curves, config) and `heads/*.parquet`, every layer and head of
+    each row. Finished rows are kept, so that a stopped run goes on.
 
     Raises:
         ProbeError: fewer prompts than asked for, or a prompt beyond the model's length.
@@ -102,7 +77,9 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
     from breadcrumbs.local_model import LocalModel
 
     config.out.mkdir(parents=True, exist_ok=True)
-    store = _RowStore(config.out / "rows.jsonl", _fingerprint(config))
+    store = RowStore(config.out / "rows.jsonl", _fingerprint(config))
+    heads = config.out / HEADS
+    store.clear_others(heads)
     names = ["base"] if config.adapter is None else ["base", "adapter"]
     total = len(names) * config.prompts * len(config.schema_tokens)
     if len(store.rows) < total:
@@ -110,13 +87,13 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
         for prompt in _prompts(config, model.renderer):
             for name in names:
                 if (name, prompt.scenario, prompt.target) not in store.rows:
-                    store.add(_measure(model, name, prompt))
+                    store.add(_measure(model, name, prompt, heads))
                 report(len(store.rows), total, f"{prompt.target} schema tokens, {name}")
     rows = list(store.rows.values())
     curves = {name: _curve([row for row in rows if row.model == name]) for name in names}
     result = {"config": to_dict(config), "rows": [asdict(row) for row in rows], "curves": curves}
     write_text(config.out / RESULT, json.dumps(result, indent=1) + "\n")
-    return _table(curves)
+    return "\n".join((_table(curves), *_notes(rows)))
 
 
 def _prompts(config: ProbeConfig, renderer: Renderer) -> Iterator[ProbePrompt]:
@@ -183,10 +160,13 @@ def _with_content(message: Message, content: str) -> Message:
     return Message(message.role, content, message.tool_calls, message.tool_call_id)
 
 
-def _measure(model: LocalModel, name: str, prompt: ProbePrompt) -> ProbeRow:
+def _measure(model: LocalModel, name: str, prompt: ProbePrompt, heads: Path) -> ProbeRow:
     from contextlib import nullcontext
 
-    from breadcrumbs.rendering import Segment
+    from breadcrumbs.eval.attention_table import write_table
+    from breadcrumbs.eval.attribution import measure_prompt, openers_of
+    from breadcrumbs.eval.probe_labels import FINE, GROUPS, labels_of
+    from breadcrumbs.eval.probe_rows import Cell, row_of, tables_of
 
     rendered = model.renderer.render(prompt.messages, prompt.tools, steering=prompt.steering)
     limit = model.model.config.max_position_embeddings
@@ -195,71 +175,12 @@ def _measure(model: LocalModel, name: str, prompt: ProbePrompt) -> ProbeRow:
             f"prompt of {len(rendered.ids)} tokens is beyond the model's {limit};"
             " lower schema_tokens"
         )
-    order = list(Segment)
-    segments = [order.index(segment) for segment in rendered.segments]
-    names = [str(segment) for segment in order]
+    openers, labels = openers_of(model.renderer), labels_of(rendered)
     with model.base() if name == "base" else nullcontext():
-        stats = _forward(model, rendered.ids, segments, len(order))
-    counts = {label: segments.count(index) for index, label in enumerate(names)}
-    return _row(name, prompt, len(rendered.ids), stats, names, counts)
-
-
-def _forward(model: LocalModel, ids: list[int], segments: list[int], n: int) -> SegmentStats:
-    import torch
-
-    from breadcrumbs.eval.capture import capturing
-
-    tokens = torch.tensor([ids])
-    with torch.no_grad(), capturing(model.model, segments, n, [len(ids) - 1]) as capture:
-        model.model(
-            input_ids=tokens,
-            attention_mask=torch.ones_like(tokens),
-            use_cache=False,
-            logits_to_keep=1,
-        )
-    return capture.stats()
-
-
-def _row(
-    name: str,
-    prompt: ProbePrompt,
-    tokens: int,
-    stats: SegmentStats,
-    names: list[str],
-    counts: dict[str, int],
-) -> ProbeRow:
-    steering, schema = names.index("steering"), names.index("schema")
-    if not counts["steering"] or not counts["schema"]:
-        raise ProbeError(f"{prompt.scenario}: the rendered prompt lost its steering or its schema")
-    mass, free = stats.mass()[:, :, 0], stats.mass_without([names.index("sink")])[:, :, 0]
-    odds = stats.log_odds(steering, schema)[:, :, 0]
-    uniform = math.log(counts["steering"] / counts["schema"])
-    return ProbeRow(
-        model=name,
-        scenario=prompt.scenario,
-        tool=prompt.tool,
-        target=prompt.target,
-        prompt_tokens=tokens,
-        schema_tokens=counts["schema"],
-        steering_tokens=counts["steering"],
-        mass={label: _spread(mass[..., names.index(label)]) for label in MEASURED},
-        sink_free_mass={
-            label: _spread(free[..., names.index(label)]) for label in MEASURED if label != "sink"
-        },
-        log_odds=_spread(odds),
-        log_odds_per_token=_spread(odds - uniform),
-        effective_tokens=_spread(stats.entropy[:, :, 0].exp()),
-        layer_log_odds=[round(value, 4) for value in odds.median(-1).values.tolist()],
-    )
-
-
-def _spread(values: torch.Tensor) -> list[float]:
-    """[lower quartile, median, upper quartile, mean] over layers and heads."""
-    import torch
-
-    flat = values.flatten().float()
-    quartiles = torch.quantile(flat, torch.tensor([0.25, 0.5, 0.75])).tolist()
-    return [round(value, 6) for value in (*quartiles, flat.mean().item())]
+        fine, whole = measure_prompt(model.model, rendered.ids, labels, len(FINE), openers, GROUPS)
+    cell = Cell(name, prompt.scenario, prompt.tool, prompt.target)
+    write_table(heads / cell.file, tables_of(cell, rendered, fine, whole))
+    return row_of(cell, rendered, fine, whole)
 
 
 def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
@@ -273,9 +194,9 @@ def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
                 "n": len(group),
                 "schema_tokens": median([row.schema_tokens for row in group]),
                 "prompt_tokens": median([row.prompt_tokens for row in group]),
-                "mass_steering": _range([row.mass["steering"][1] for row in group]),
-                "mass_schema": _range([row.mass["schema"][1] for row in group]),
-                "mass_breadcrumb": _range([row.mass["breadcrumb"][1] for row in group]),
+                "mass_steering": _mass_range(group, "steering"),
+                "mass_schema": _mass_range(group, "schema"),
+                "mass_breadcrumb": _mass_range(group, "breadcrumb"),
                 "log_odds": _range([row.log_odds[1] for row in group]),
                 "uniform_log_odds": _range(
                     [math.log(row.steering_tokens / row.schema_tokens) for row in group]
@@ -283,6 +204,11 @@ def _curve(rows: Sequence[ProbeRow]) -> list[dict[str, Any]]:
             }
         )
     return points
+
+
+def _mass_range(rows: Sequence[ProbeRow], segment: str) -> dict[str, float] | None:
+    found = [mass[1] for row in rows if (mass := row.mass[segment]) is not None]
+    return _range(found) if found else None
 
 
 def _range(values: Sequence[float]) -> dict[str, float]:
@@ -297,42 +223,29 @@ def _table(curves: dict[str, list[dict[str, Any]]]) -> str:
         for point in points:
             lines.append(
                 f"{name:<8} {point['schema_tokens']:>13.0f}"
-                f" {point['mass_steering']['median']:>17.4f}"
-                f" {point['mass_schema']['median']:>10.4f}"
-                f" {point['mass_breadcrumb']['median']:>14.4f}"
+                f" {_shown(point['mass_steering']):>17}"
+                f" {_shown(point['mass_schema']):>10}"
+                f" {_shown(point['mass_breadcrumb']):>14}"
                 f" {point['log_odds']['median']:>9.2f}"
                 f" {point['uniform_log_odds']['median']:>10.2f}"
             )
     return "\n".join(lines)
 
 
-class _RowStore:
-    """Finished rows on disk; rows of another config, model or data set are not trusted."""
+def _notes(rows: Sequence[ProbeRow]) -> list[str]:
+    """What of each model was measured, and what was refused."""
+    notes = (f"{row.model}: {'; refused: '.join((row.coverage, *row.refusals))}" for row in rows)
+    return list(dict.fromkeys(notes))
 
-    def __init__(self, path: Path, fingerprint: str) -> None:
-        self.path = path
-        self.fingerprint = fingerprint
-        self.rows: dict[tuple[str, str, int], ProbeRow] = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            try:
-                entry = json.loads(line)
-            except ValueError:  # the last line of a killed run
-                continue
-            if entry.pop("fingerprint", None) == fingerprint:
-                self._keep(ProbeRow(**entry))
 
-    def add(self, row: ProbeRow) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"fingerprint": self.fingerprint, **asdict(row)}) + "\n")
-        self._keep(row)
-
-    def _keep(self, row: ProbeRow) -> None:
-        self.rows[(row.model, row.scenario, row.target)] = row
+def _shown(mass: dict[str, float] | None) -> str:
+    return "absent" if mass is None else f"{mass['median']:.4f}"
 
 
 def _fingerprint(config: ProbeConfig) -> str:
     """Changes with the config, the data set and the adapter's weights."""
-    digest = hashlib.sha256(json.dumps(to_dict(config), sort_keys=True).encode())
+    settings = {"format": ROW_FORMAT} | to_dict(config)
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     places = [config.data / "manifest.json"]
     if config.adapter is not None:
         places.append(config.adapter / "adapter_model.safetensors")

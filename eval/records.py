@@ -18,6 +18,8 @@ from breadcrumbs.files import write_text
 from breadcrumbs.models import GGUF_SHA256, SMALL
 
 RESULTS = "results.json"
+SUITE = "episodes.json"
+SCORES = "scores.jsonl"
 CELLS = "cells"
 Record = dict[str, Any]
 

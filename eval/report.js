@@ -29,3 +29,28 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     });
   }
 }
+// Opens the transcripts that a number counts, the rarer answer first: what went otherwise.
+for (const button of document.querySelectorAll("button.open")) {
+  button.addEventListener("click", () => {
+    const box = document.getElementById(button.dataset.open);
+    const figure = button.dataset.figure;
+    const has = (item, key) => item.dataset[key].split(" ").includes(figure);
+    const items = [...box.querySelectorAll(".transcript")];
+    const [no, yes] = ["no", "yes"].map((key) => items.filter((item) => has(item, key)));
+    items.forEach((item) => { item.hidden = !no.includes(item) && !yes.includes(item); });
+    const fewFirst = no.length <= yes.length ? [...no, ...yes] : [...yes, ...no];
+    box.append(...fewFirst);
+    box.querySelector(".filter").textContent = `${figure}: ${yes.length} yes, ${no.length} no`;
+    box.open = true;
+    box.querySelector("summary").focus();
+    box.scrollIntoView({ block: "start" });
+  });
+}
+// Closing a box shows everything in it again.
+for (const box of document.querySelectorAll(".box")) {
+  box.addEventListener("toggle", () => {
+    if (box.open) return;
+    box.querySelectorAll(".transcript").forEach((item) => { item.hidden = false; });
+    box.querySelector(".filter").textContent = "";
+  });
+}

@@ -1,7 +1,7 @@
 """One self-contained page from what a run folder holds: no network, no other files.
 
-Only the evaluation's results are needed; what else is missing is left out with its reason on the
-page. Every text that a model wrote is escaped before it enters the page.
+Only results of decision turns or of episodes are needed; what else is missing is left out with its
+reason on the page. Every text that a model wrote is escaped before it enters the page.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from breadcrumbs.eval.records import RESULTS
 from breadcrumbs.eval.report_curves import dilution_section, loss_section
+from breadcrumbs.eval.report_episodes import episode_boxes, episodes_section, read_suite
 from breadcrumbs.eval.report_facts import facts_section, limits_section
 from breadcrumbs.eval.report_tables import (
     behind_section,
@@ -26,6 +27,7 @@ from breadcrumbs.eval.report_tables import (
     trade_off_section,
 )
 from breadcrumbs.eval.report_talk import talk_section
+from breadcrumbs.eval.report_transcripts import section, turn_boxes
 from breadcrumbs.eval.results import read_results
 from breadcrumbs.files import write_text
 
@@ -37,28 +39,39 @@ def write_report(run: Path) -> Path:
     """Write `report.html` and, beside it, `results.json`; returns the page's path.
 
     Raises:
-        DataError: the run has no results.
+        DataError: the run has results of neither kind.
         ConfigError: the folder cannot be written.
     """
-    results = read_results(run)
-    page = render(run, results)
-    write_text(run / RESULTS, json.dumps(results, indent=1) + "\n")
+    if _has_results(run) or read_suite(run) is None:
+        results = read_results(run)
+        page = render(run, results)
+        write_text(run / RESULTS, json.dumps(results, indent=1) + "\n")
+    else:
+        page = render(run, {"eval": {}})
     write_text(run / PAGE, page)
     return run / PAGE
+
+
+def _has_results(run: Path) -> bool:
+    return any((folder / RESULTS).is_file() for folder in (run / "eval", run))
 
 
 def render(run: Path, results: dict[str, Any]) -> str:
     """The page as text; (run folder, results) fix it to the byte."""
     script = _asset("report.js")
+    folder = run / "eval" if (run / "eval" / RESULTS).is_file() else run
+    boxes = {**turn_boxes(folder, results), **episode_boxes(run)}
     sections = [
         trade_off_section(results),
-        results_section(results),
+        results_section(results, boxes),
+        episodes_section(run, boxes),
         talk_section(run),
         dilution_section(run),
         loss_section(run),
         behind_section(results),
         facts_section(run, results),
         limits_section(results),
+        section(boxes),
     ]
     versions = results.get("versions", {})
     return Template(_asset("report.html")).substitute(

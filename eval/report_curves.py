@@ -75,7 +75,7 @@ def _points(points: Sequence[Mapping[str, Any]], key: str) -> list[Point]:
     return [
         Point(p["schema_tokens"], p[key]["median"], p[key]["low"], p[key]["high"])
         for p in points
-        if key in p
+        if p.get(key)  # null: the segment is absent or out of reach
     ]
 
 

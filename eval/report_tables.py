@@ -7,13 +7,18 @@ from html import escape
 from typing import Any
 
 from breadcrumbs.eval.charts import Spot, trade_off
+from breadcrumbs.eval.report_transcripts import box_id, opener
+from breadcrumbs.eval.turn_figures import TURN_FIGURES
 
 NAMES = {
     "base": "base",
     "adapter": "adapter",
+    "oracle": "oracle",
     "always_dispatch": "always dispatch",
     "always_ask": "always ask",
+    "do_nothing": "do nothing",
 }
+MODELS = ("base", "adapter")
 TIERS = {"breadcrumb_on": "breadcrumb on", "breadcrumb_off": "breadcrumb off"}
 SPLITS = {"held_out_tools": "held-out tools", "held_out_domain": "held-out domain"}
 COLUMNS = (
@@ -104,26 +109,32 @@ def trade_off_section(results: Mapping[str, Any]) -> str:
         spots = [spot for system in NAMES if (spot := _spot(results, system, cell))]
         if spots:
             name = f"{SPLITS[cell[1]]}, {TIERS[cell[0]]}"
-            chart = trade_off(spots, f"Stalls against reckless calls, {name}")
+            chart = trade_off(spots, f"Right calls against reckless ones, {name}")
             charts.append(f"<figure><h3>{escape(name)}</h3>{chart}</figure>")
     if not charts:
         return ""
     return (
         "<section><h2>Two ways to be wrong</h2><p>A model that never asks is as bad as one that"
-        " only asks. Good is the lower left corner; a policy that always does the same sits in"
+        " only asks. Good is the lower right corner; a policy that always does the same sits in"
         " another corner and wins one number while it loses the other. Crosses are 95 %"
         f' intervals.</p><div class="two">{"".join(charts)}</div></section>'
     )
 
 
 def _spot(results: Mapping[str, Any], system: str, cell: tuple[str, str]) -> Spot | None:
-    stall, reckless = (metric(results, system, cell, name) for name in ("oar", "uar"))
-    if stall is None or reckless is None:
+    figures = {name: metric(results, system, cell, name) for name in ("dad", "uar")}
+    return spot_of(NAMES[system], system, figures)
+
+
+def spot_of(name: str, system: str, figures: Mapping[str, Any]) -> Spot | None:
+    """A system on the plane by its `dad` and `uar`; None where one was not measured."""
+    right, reckless = (figures.get(figure) for figure in ("dad", "uar"))
+    if not right or not reckless or right["value"] is None or reckless["value"] is None:
         return None
     return Spot(
-        NAMES[system],
+        name,
         style_of(system),
-        (stall["value"], stall["low"], stall["high"]),
+        (right["value"], right["low"], right["high"]),
         (reckless["value"], reckless["low"], reckless["high"]),
     )
 
@@ -133,17 +144,21 @@ def style_of(system: str) -> str:
     return "adapter-line" if system == "adapter" else system
 
 
-def results_section(results: Mapping[str, Any]) -> str:
-    """The headline table, and the numbers that explain it."""
+def results_section(results: Mapping[str, Any], boxes: Mapping[str, str]) -> str:
+    """The headline table, and the numbers that explain it; `boxes` hold what they count."""
+    if not results["eval"]:
+        return ""
     note = (
         "The gold prefix (search, schema) is forced through the real gateway, one turn is written"
         " greedily, nudges are off. Rates carry Wilson intervals, Ask-F1 a bootstrap over"
-        " scenarios, all at 95 %. A dash was not measured. Choose a column's head to sort."
+        " scenarios, all at 95 %. A dash was not measured. Choose a column's head to sort, a"
+        " number of a model to see the turns behind it."
     )
     return (
-        f"<section><h2>All systems, all cells</h2><p>{escape(note)}</p>{_table(results, COLUMNS)}"
+        f"<section><h2>All systems, all cells</h2><p>{escape(note)}</p>"
+        f"{_table(results, COLUMNS, boxes)}"
         "<details><summary>What explains these numbers</summary>"
-        f"{_table(results, EXTRA_COLUMNS)}</details></section>"
+        f"{_table(results, EXTRA_COLUMNS, boxes)}</details></section>"
     )
 
 
@@ -154,12 +169,27 @@ def _cells(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         for tier, splits in tiers.items()
         for split in splits
     }
-    return [(tier, split) for tier in TIERS for split in SPLITS if (tier, split) in found]
+    places = sorted({place for _, place in found}, key=_place_order)
+    return [(tier, place) for tier in TIERS for place in places if (tier, place) in found]
 
 
-def _table(results: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -> str:
+def _place_order(place: str) -> tuple[int, str]:
+    """Splits in their order, each before its own cells under other namings."""
+    split = place.partition(" as ")[0]
+    return list(SPLITS).index(split), place
+
+
+def place_name(place: str) -> str:
+    """A split, and the naming of the meta-tools where a cell has one."""
+    split, _, naming = place.partition(" as ")
+    return SPLITS[split] + (f", tools named as in {naming}" if naming else "")
+
+
+def _table(
+    results: Mapping[str, Any], columns: Sequence[tuple[str, str]], boxes: Mapping[str, str]
+) -> str:
     heads = "".join(f'<th scope="col" data-sort>{label}</th>' for _, label in columns)
-    bodies = "".join(_body(results, cell, columns) for cell in _cells(results))
+    bodies = "".join(_body(results, cell, columns, boxes) for cell in _cells(results))
     return (
         '<div class="scroll"><table class="results" data-sortable><thead><tr>'
         f'<th scope="col">system</th>{heads}</tr></thead>{bodies}</table></div>'
@@ -167,12 +197,18 @@ def _table(results: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -> st
 
 
 def _body(
-    results: Mapping[str, Any], cell: tuple[str, str], columns: Sequence[tuple[str, str]]
+    results: Mapping[str, Any],
+    cell: tuple[str, str],
+    columns: Sequence[tuple[str, str]],
+    boxes: Mapping[str, str],
 ) -> str:
-    name = f"{SPLITS[cell[1]]}, {TIERS[cell[0]]}"
+    name = f"{place_name(cell[1])}, {TIERS[cell[0]]}"
     rows = "".join(
         f'<tr class="{escape(kind)}"><td>{escape(NAMES.get(system, system))}</td>'
-        + "".join(_value(metric(results, system, cell, key)) for key, _ in columns)
+        + "".join(
+            _value(metric(results, system, cell, key), _behind(system, cell, key, boxes), key)
+            for key, _ in columns
+        )
         + "</tr>"
         for system, kind in _rows(results, cell)
     )
@@ -183,16 +219,25 @@ def _body(
 def _rows(results: Mapping[str, Any], cell: tuple[str, str]) -> Iterator[tuple[str, str]]:
     for system, tiers in results["eval"].items():
         if cell[1] in tiers.get(cell[0], {}):
-            yield system, "constant" if system.startswith("always") else f"of-{system}"
+            yield system, f"of-{system}" if system in MODELS else "constant"
 
 
-def _value(estimate: Mapping[str, Any] | None) -> str:
+def _behind(system: str, cell: tuple[str, str], name: str, boxes: Mapping[str, str]) -> str | None:
+    """The box with the turns behind a number, if the page has it."""
+    box = box_id(system, *cell)
+    return box if box in boxes and name in TURN_FIGURES else None
+
+
+def _value(estimate: Mapping[str, Any] | None, behind: str | None, name: str) -> str:
     if estimate is None:
         return '<td data-value="">–</td>'
     interval = f"{estimate['low']:.2f} to {estimate['high']:.2f}"
+    shown = f"{estimate['value']:.2f}"
+    if behind is not None:
+        shown = opener(shown, behind, name)
     return (
         f'<td data-value="{estimate["value"]}" title="n = {estimate["n"]}">'
-        f"{estimate['value']:.2f}<small>{interval}</small></td>"
+        f"{shown}<small>{interval}</small></td>"
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from breadcrumbs.errors import DataError
 from breadcrumbs.eval.config import EvalConfig
@@ -47,20 +47,47 @@ def read_results(folder: Path) -> Results:
     )
 
 
+class Measured(NamedTuple):
+    """One system in one cell: its metrics by name, in the order they are shown."""
+
+    system: str
+    tier: str
+    split: str
+    metrics: Mapping[str, Mapping[str, Any]]
+
+
+def cells(results: Mapping[str, Any]) -> Iterator[Measured]:
+    """Every system in every cell.
+
+    Raises:
+        DataError: these are no results of an evaluation.
+    """
+    try:
+        for system, tiers in results["eval"].items():
+            for tier, splits in tiers.items():
+                for split, metrics in splits.items():
+                    shown = {name: metrics[name] for name in METRICS}
+                    yield Measured(system, tier, split, shown)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{RESULTS}: not what an evaluation writes; run it again") from error
+
+
 def table(results: Mapping[str, Any]) -> str:
     """The results as plain text: one line per system and cell, stall beside recklessness."""
-    head = f"{'system':<16}{'breadcrumb':<11}{'split':<16}" + "".join(
+    places = [
+        place for tiers in results["eval"].values() for tier in tiers.values() for place in tier
+    ]
+    wide = max((len(place) + 2 for place in places), default=0)
+    wide = max(wide, 16)
+    head = f"{'system':<16}{'breadcrumb':<11}{'split':<{wide}}" + "".join(
         f"{name:>17}"
         for name in ("DAD", "OAR", "UAR", "Ask-F1", "args exact", "end state", "search")
     )
     lines = [head]
-    for system, tiers in results["eval"].items():
-        for tier, splits in tiers.items():
-            for split, metrics in splits.items():
-                cells = "".join(f"{show(metrics[name]):>17}" for name in METRICS)
-                lines.append(
-                    f"{system:<16}{tier.removeprefix('breadcrumb_'):<11}{split:<16}{cells}"
-                )
+    for one in cells(results):
+        figures = "".join(f"{show(estimate):>17}" for estimate in one.metrics.values())
+        tier = one.tier.removeprefix("breadcrumb_")
+        lines.append(f"{one.system:<16}{tier:<11}{one.split:<{wide}}{figures}")
     lines.append("value [95 % interval]; DAD, exact: higher is better; OAR, UAR: lower is better")
     return "\n".join(lines)
 

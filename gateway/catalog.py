@@ -6,6 +6,7 @@ world, the effect a call has. A catalog is immutable; every fault in a file is a
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,10 @@ class Effect:
     """update: constants written besides the arguments."""
 
 
+Rows = dict[str, dict[str, Any]]
+"""Records by their key."""
+
+
 @checked(config=STRICT)
 class Collection:
     """Records of one kind, with the field that names each and the prefix of new names."""
@@ -76,6 +81,16 @@ class Collection:
     key: str
     prefix: str
     records: tuple[dict[str, Any], ...] = ()
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The records by key, to be read: worlds share them."""
+        return {str(record[self.key]): copy.deepcopy(record) for record in self.records}
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The records by key as RFC 8785 writes them."""
+        return bytes(rfc8785.dumps(self.rows))
 
 
 def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
@@ -100,6 +115,8 @@ class ToolSpec:
     risk: Risk
     domain: str
     keywords: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    """What people say who need it, in their own words; search reads them, no model does."""
     requires_approval: bool = True
     allow: tuple[str, ...] = ()
     """Roles that may use it; empty means everyone."""
@@ -114,7 +131,7 @@ class ToolSpec:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of what the tool means: equal for copies under other keywords or domains."""
+        """SHA-256 of what the tool means: equal for copies found or filed in other ways."""
         meaning = [self.name, self.description, dict(self.input_schema), str(self.risk)]
         if self.upstream is not None:
             meaning.append(self.upstream)
@@ -174,6 +191,7 @@ class _Tool:
     required: tuple[str, ...] = ()
     requires_approval: bool | None = None
     keywords: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     effect: Effect | None = None
     domain: str | None = None
@@ -243,6 +261,7 @@ def _spec(tool: _Tool, file: _File, path: Path) -> ToolSpec:
         risk=tool.risk,
         domain=tool.domain or file.domain,
         keywords=tool.keywords,
+        requests=tool.requests,
         requires_approval=approval if tool.requires_approval is None else tool.requires_approval,
         allow=tool.allow,
         effect=tool.effect,

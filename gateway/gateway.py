@@ -34,7 +34,7 @@ from breadcrumbs.gateway.worlds import (
 from breadcrumbs.messages import compact_json
 
 logger = logging.getLogger(__name__)
-MAX_HITS_ASKED = 20
+MAX_HITS_ASKED = 30
 MAX_DENIED_RETRIES = 2
 """Tries of a denied call that get its plain answer; later ones are told to stop."""
 TOO_MANY_GUESSES = "too many unknown approval ids; wait a minute"
@@ -80,11 +80,13 @@ is a call's `approval_id`: no breadcrumb tells a model to poll, the loop brings 
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """Tier 1 and tier 4 as switches, and two limits."""
+    """Tier 1 and tier 4 as switches, and limits."""
 
     breadcrumbs: bool = True
     hold_writes: bool = True
     max_hits: int = 5
+    unasked_hits: int = 5
+    """How many hits a search shows at most that names no limit."""
     ttl_s: int = DEFAULT_TTL_S
 
 
@@ -275,7 +277,8 @@ class GatewaySession:
         return payload
 
     def _search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        query, limit = arguments.get("query"), arguments.get("limit", 5)
+        query = arguments.get("query")
+        limit = arguments.get("limit", self.gateway.settings.unasked_hits)
         if not isinstance(query, str) or not query.strip():
             return self._misused("search_tool_catalog", "query", "text is required")
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:

@@ -1,4 +1,4 @@
-"""Find tools by what they do: BM25 over names split into words, descriptions and keywords.
+"""Find tools by what they do: BM25 over names split into words, descriptions, keywords, requests.
 
 Where an encoder is given, the ranking by meaning is fused with it.
 """
@@ -22,8 +22,10 @@ RELEVANCE_FLOOR = 0.35
 """Hits below this share of the best hit's score are noise and are not shown."""
 MIN_QUERY_SHARE = 0.34
 """A hit must hold at least this share of the query's words; else nothing fits."""
-MIN_SIMILARITY = 0.2
-"""With embeddings: a hit's cosine to the query is at least this; else nothing fits."""
+MIN_SIMILARITY = 0.25
+"""With embeddings: a hit's nearness to the query is at least this; else nothing fits."""
+NEAREST = 2
+"""With embeddings: as many of a tool's requests as count, the nearest to the query."""
 MEANING_WEIGHT, RANK_OFFSET, FUSED = 2.0, 10, 100
 """Fusion: a rank by meaning counts twice one by words; how flat ranks weigh; how many are fused.
 
@@ -74,8 +76,7 @@ class ToolIndex:
 
             self._index = bm25s.BM25()
             self._index.index(documents, show_progress=False)
-        self._embed = embed
-        self._vectors = None if embed is None or not self._specs else _vectors(self._specs, embed)
+        self._meaning = _Meaning(self._specs, embed) if embed and self._specs else None
 
     def search(
         self,
@@ -98,7 +99,7 @@ class ToolIndex:
             return []
         query = query[:MAX_QUERY]
         worded = filter(seen, self._by_words(query, MIN_QUERY_SHARE))
-        ranked = worded if self._vectors is None else self._fused(query, seen)
+        ranked = worded if self._meaning is None else self._fused(query, seen)
         hits: list[ToolSpec] = []
         floor = 0.0
         for score, place in ranked:
@@ -130,8 +131,8 @@ class ToolIndex:
 
     def _by_meaning(self, query: str) -> Iterator[Hit]:
         """Every tool that is near enough to the query, nearest first."""
-        assert self._embed is not None
-        near = self._vectors @ self._embed([query])[0]
+        assert self._meaning is not None
+        near = self._meaning.near(query)
         yield from _best_first(near, (near >= MIN_SIMILARITY).nonzero()[0])
 
     def _fused(self, query: str, seen: Callable[[Hit], bool]) -> list[Hit]:
@@ -188,15 +189,42 @@ def _document(spec: ToolSpec) -> list[str]:
     if apart != name:  # `listDecks` is found by its words as well as whole
         name = f"{name} {apart}"
     # The name counts twice: it is the shortest true description of what a tool does.
-    return stems(f"{name} {name} {spec.description} {' '.join(spec.keywords)}")
+    return stems(" ".join([name, name, spec.description, *spec.keywords, *spec.requests]))
 
 
-def _vectors(specs: Sequence[ToolSpec], embed: Embed) -> Any:
-    """Each tool's mean of two views: what it says it does, and everything that is known of it."""
-    names = [spec.name.replace("_", " ") for spec in specs]
-    whole = [
-        f"{spec.domain}: {name}. {spec.description} {', '.join(spec.keywords)}"
-        for spec, name in zip(specs, names, strict=True)
-    ]
-    said = [spec.description or name for spec, name in zip(specs, names, strict=True)]
-    return (embed(said) + embed(whole)) / 2
+class _Meaning:
+    """How near each tool is to a query in meaning.
+
+    Half of it is what the tool says it does and everything known of it; half, where there are
+    any, the requests it fulfils.
+    """
+
+    def __init__(self, specs: Sequence[ToolSpec], embed: Embed) -> None:
+        import numpy as np
+
+        names = [spec.name.replace("_", " ") for spec in specs]
+        whole = [
+            f"{spec.domain}: {name}. {spec.description} {', '.join(spec.keywords)}"
+            for spec, name in zip(specs, names, strict=True)
+        ]
+        said = [spec.description or name for spec, name in zip(specs, names, strict=True)]
+        self._embed = embed
+        self._views = (embed(said) + embed(whole)) / 2  # (tools, width)
+        self._requests = embed([text for spec in specs for text in spec.requests])
+        self._counts = np.array([len(spec.requests) for spec in specs])
+
+    def near(self, query: str) -> Any:
+        """Nearness of every tool, a mean of cosines: (tools,)."""
+        import numpy as np
+
+        asked = self._embed([query])[0]
+        near = self._views @ asked
+        if not len(self._requests):
+            return near
+        # One row a tool, its nearest requests last; what fills a row up is nearer to nothing.
+        slots = np.full((len(near), max(int(self._counts.max()), NEAREST)), -np.inf)
+        slots[np.arange(slots.shape[1]) < self._counts[:, None]] = self._requests @ asked
+        kept = np.sort(slots, axis=1)[:, -NEAREST:]
+        counted = np.minimum(self._counts, NEAREST)
+        total = np.where(np.isfinite(kept), kept, 0).sum(axis=1)
+        return np.where(counted > 0, (near + total / np.maximum(counted, 1)) / 2, near)

@@ -115,6 +115,18 @@ def _pad(schema: Field, tokens: int, count: Count) -> None:
         words += 1
 
 
+def optional_fields(rng: Random, taken: dict[str, Field]) -> Iterator[tuple[str, Field]]:
+    """Fields of every kind without end, under names that are not in `taken`; none has a default."""
+    for name, field in _fields(rng, taken, _EVERY_KIND):
+        yield name, _without_defaults(field)
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_defaults(v) for k, v in value.items() if k != "default"}
+    return value
+
+
 def _fields(
     rng: Random, taken: dict[str, Field], makers: tuple[_Maker, ...], depth: int = 1
 ) -> Iterator[tuple[str, Field]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import rfc8785
 
-from breadcrumbs.gateway.catalog import Catalog, Effect, ToolSpec
+from breadcrumbs.gateway.catalog import Catalog, Collection, Effect, Rows, ToolSpec
 
 LIST_LIMIT = 5
 
@@ -38,17 +38,17 @@ class Executor(Protocol):
         ...
 
 
+Place = tuple[str, str]
+"""Domain and collection."""
+
+
 class World:
-    """All records of a catalog's domains."""
+    """All records of a catalog's domains. A collection is copied when it is first changed."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._collections = catalog.collections
-        self._records: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
-            (domain, name): {str(r[kind.key]): copy.deepcopy(r) for r in kind.records}
-            for domain, kinds in catalog.collections.items()
-            for name, kind in kinds.items()
-        }
-        self._made: dict[tuple[str, str], int] = {}
+        self._changed: dict[Place, Rows] = {}
+        self._made: dict[Place, int] = {}
 
     def apply(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a tool's effect; arguments are checked and defaulted already.
@@ -69,25 +69,56 @@ class World:
             return self._list(place, arguments)
         return self._on_record(place, effect, arguments)
 
-    def state(self) -> dict[str, Any]:
-        """Business state only: what was asked of the gateway is not in it."""
-        return {f"{domain}.{name}": rows for (domain, name), rows in self._records.items()}
+    def state(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+        """Business state only, as it is now: what was asked of the gateway is not in it.
+
+        To be read: what nobody changed is shared with every other world of the catalog.
+        """
+        rows = {place: self._kind(place).rows for place in self._places()}
+        return {
+            ".".join(place): found for place, found in (rows | copy.deepcopy(self._changed)).items()
+        }
 
     def state_hash(self) -> str:
-        """SHA-256 of the canonical state."""
-        return hashlib.sha256(rfc8785.dumps(self.state())).hexdigest()
+        """SHA-256 of the state as RFC 8785 writes it; what nobody changed is not written anew."""
+        # RFC 8785 orders keys by their UTF-16 code units.
+        places = sorted(self._places(), key=lambda place: ".".join(place).encode("utf-16-be"))
+        parts = [rfc8785.dumps(".".join(place)) + b":" + self._canonical(place) for place in places]
+        return hashlib.sha256(b"{" + b",".join(parts) + b"}").hexdigest()
 
-    def _create(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        kind = self._collections[place[0]][place[1]]
+    def _canonical(self, place: Place) -> bytes:
+        if place in self._changed:
+            return bytes(rfc8785.dumps(self._changed[place]))
+        return self._kind(place).canonical
+
+    def _places(self) -> list[Place]:
+        return [(domain, name) for domain, kinds in self._collections.items() for name in kinds]
+
+    def _kind(self, place: Place) -> Collection:
+        return self._collections[place[0]][place[1]]
+
+    def _rows(self, place: Place) -> Rows:
+        """The records of a collection, to be read."""
+        return self._changed[place] if place in self._changed else self._kind(place).rows
+
+    def _own_rows(self, place: Place) -> Rows:
+        """The records of a collection, to be changed."""
+        if place not in self._changed:
+            self._changed[place] = copy.deepcopy(self._kind(place).rows)
+        return self._changed[place]
+
+    def _create(self, place: Place, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        kind = self._kind(place)
+        rows = self._own_rows(place)
         number = self._made.get(place, len(kind.records)) + 1
-        while (key := f"{kind.prefix}_{number}") in self._records[place]:
+        while (key := f"{kind.prefix}_{number}") in rows:
             number += 1
         self._made[place] = number
-        self._records[place][key] = {**copy.deepcopy(dict(arguments)), kind.key: key}
+        rows[key] = {**copy.deepcopy(dict(arguments)), kind.key: key}
         return {kind.key: key, "status": "created"}
 
-    def _list(self, place: tuple[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        records = self._records[place].values()
+    def _list(self, place: Place, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        records = self._rows(place).values()
         fields = {name for record in records for name in record}
         asked = {name: arguments[name] for name in fields & set(arguments)}
         found = [
@@ -98,23 +129,23 @@ class World:
         return {place[1]: found[:LIST_LIMIT], "total": len(found)}
 
     def _on_record(
-        self, place: tuple[str, str], effect: Effect, arguments: Mapping[str, Any]
+        self, place: Place, effect: Effect, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
-        kind = self._collections[place[0]][place[1]]
+        kind = self._kind(place)
         key = str(arguments.get(effect.key_argument or "", ""))
-        record = self._records[place].get(key)
-        if record is None:
+        if key not in self._rows(place):
             raise ToolFailure(f"no {kind.key} {key!r} in {place[1]}")
-        rest = {n: copy.deepcopy(v) for n, v in arguments.items() if n != effect.key_argument}
         if effect.op == "get":
-            return copy.deepcopy(record)
+            return copy.deepcopy(self._rows(place)[key])
+        rows = self._own_rows(place)
+        rest = {n: copy.deepcopy(v) for n, v in arguments.items() if n != effect.key_argument}
         if effect.op == "delete":
-            del self._records[place][key]
+            del rows[key]
             return {kind.key: key, "status": "deleted"}
         if effect.op == "append":
-            record.setdefault(str(effect.field), []).append(rest)
+            rows[key].setdefault(str(effect.field), []).append(rest)
             return {kind.key: key, "status": "added"}
-        record.update({**rest, **copy.deepcopy(effect.set)})
+        rows[key].update({**rest, **copy.deepcopy(effect.set)})
         return {kind.key: key, "status": "updated"}
 
 

@@ -79,6 +79,7 @@ def show_command(name: str, sources: tuple[Path, ...], as_json: bool) -> None:
         "requires_approval": spec.requires_approval,
         "allow": list(spec.allow),
         "keywords": list(spec.keywords),
+        "requests": list(spec.requests),
         "content_hash": spec.content_hash,
         "description": spec.description,
         "inputSchema": dict(spec.input_schema),

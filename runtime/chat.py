@@ -47,6 +47,8 @@ ENDINGS: Mapping[str, str] = {
     "stalled": "The model hesitated and was not moved on.",
     "max_rounds": "Stopped: too many rounds.",
     "repeated_call": "Stopped: the same call again and again.",
+    "out_of_time": "Stopped: it took too long.",
+    "out_of_tokens": "Stopped: it wrote too much.",
 }
 
 

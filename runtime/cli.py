@@ -16,19 +16,23 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from breadcrumbs import __version__
+from breadcrumbs.adapter_cli import adapter
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
+from breadcrumbs.eval_cli import compare, episodes
 from breadcrumbs.gateway_cli import encoder_option, gateway
 from breadcrumbs.radar_cli import radar
+from breadcrumbs.stalls_cli import stalls
 from breadcrumbs.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from breadcrumbs.data_gen.engines import EngineName
+    from breadcrumbs.data_gen.nudged import Nudged
     from breadcrumbs.progress import Report
 
 T = TypeVar("T")
@@ -84,6 +88,11 @@ cli.add_command(catalog)
     show_default=True,
     help="Who does the work: this machine, or a Ray cluster.",
 )
+@click.option(
+    "--nudged",
+    type=click.Choice(["remove", "mask", "keep"]),
+    help="Stall and nudge of corrected rows: cut out, kept without loss, or kept.",
+)
 @overrides
 def generate(
     config: Path,
@@ -91,6 +100,7 @@ def generate(
     sources: tuple[str, ...],
     workers: int,
     engine: EngineName,
+    nudged: Nudged | None,
     changes: tuple[str, ...],
 ) -> None:
     """Make a verified data set through the gateway and the loop.
@@ -107,6 +117,8 @@ def generate(
     quiet_sdk()
     if sources:
         changes = (*changes, f"sources={json.dumps(sources)}")
+    if nudged is not None:
+        changes = (*changes, f"nudged={nudged}")
     settings = configs.load(config, GenerateConfig, changes)
     console = _console()
     with live("generate", console) as report:
@@ -145,10 +157,11 @@ def _train(
     config: Path, changes: tuple[str, ...], schema: type[T], run: Callable[[T, Report], Path]
 ) -> None:
     from breadcrumbs import config as configs
-    from breadcrumbs.progress import live
+    from breadcrumbs.progress import is_main_process, live
 
     settings = configs.load(config, schema, changes)
     console = _console()
+    console.quiet = not is_main_process()
     with live("train", console) as report:
         adapter = run(settings, report)
     console.print(f"adapter in {adapter}")
@@ -218,6 +231,10 @@ def eval_watch(config: Path, system: str, out: Path | None, changes: tuple[str, 
     asyncio.run(watch(settings, system, _console(), out))
 
 
+eval_group.add_command(episodes)
+eval_group.add_command(compare)
+
+
 @cli.group()
 def probe() -> None:
     """Measure where the model looks at the decision point."""
@@ -276,6 +293,7 @@ def chat(
 @cli.command()
 @click.option("--model", default="smollm2-135m", show_default=True)
 @click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
+@click.option("--endpoint", metavar="URL", help="An OpenAI-compatible server that has --model.")
 @click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
 @encoder_option
 @journal_option
@@ -284,22 +302,30 @@ def chat(
 def serve(
     model: str,
     adapter: Path | None,
+    endpoint: str | None,
     catalogs: tuple[Path, ...],
     encoder: Path | None,
     journal: str,
     host: str,
     port: int,
 ) -> None:
-    """Answer /v1/chat/completions with the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
-    from breadcrumbs.service import serve_model
+    """Serve the page, OpenAI's routes and runs, the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
+    from breadcrumbs.serve import ServeOptions
+    from breadcrumbs.serve import serve as run
 
-    serve_model(model, adapter, list(catalogs) or None, encoder, journal, host, port)
+    if endpoint is not None and adapter is not None:
+        raise click.UsageError("--adapter is loaded here; name the endpoint's own with --model")
+    run(
+        ServeOptions(model, adapter, endpoint, list(catalogs) or None, encoder, journal, host, port)
+    )
 
 
+cli.add_command(adapter)
 cli.add_command(approvals)
 cli.add_command(gateway)
 
 
+data.add_command(stalls)
 cli.add_command(data)
 cli.add_command(audit)
 cli.add_command(radar)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -264,6 +265,26 @@ def pairs_command(folder: Path, out: Path, split: Split | None) -> None:
         click.echo(f"  without one, {reason}: {count}")
 
 
+@data.command("scenarios")
+@click.argument("folder", type=FOLDER)
+@click.option("--out", type=FILE, required=True, help="File to write, .parquet.")
+@split_option
+def scenarios_command(folder: Path, out: Path, split: Split | None) -> None:
+    """Write the rows' scenarios for training by reward: system, user, world, what is expected.
+
+    One Parquet row each, by the id that the row and its preference pair have. Whoever reads it can
+    open the same gateway over the same world; nothing an assistant said is in it.
+    """
+    from breadcrumbs.data_gen.rl_scenarios import write_scenarios
+
+    records = write_scenarios(folder, _outside(out, folder), split)
+    click.echo(f"{len(records)} scenarios written to {out}")
+    for behaviour, count in sorted(Counter(r["behaviour"] for r in records).items()):
+        click.echo(f"  {behaviour}: {count}")
+    if stalls := sum(bool(record["stall"]) for record in records):
+        click.echo(f"  where a stall was nudged and mended: {stalls}")
+
+
 @data.command("import")
 @click.argument("source", type=FILE)
 @click.option("--out", type=FOLDER, required=True, help="Folder for the data set.")
@@ -325,13 +346,21 @@ def _count_lines(manifest: dict[str, Any], folder: Path) -> Iterator[str]:
     for axis in ("behaviour", "split", "source"):
         parts = ", ".join(f"{name} {n}" for name, n in sorted(counts[axis].items()))
         yield f"  {axis}: {parts}"
-    if manifest.get("kinds"):
-        parts = ", ".join(f"{kind} {n}" for kind, n in manifest["kinds"].items())
-        yield f"  pairs of special kinds: {parts}"
+    for key, where in (("kinds", ""), ("eval_kinds", ", held out")):
+        if manifest.get(key):
+            parts = ", ".join(f"{kind} {n}" for kind, n in manifest[key].items())
+            yield f"  pairs of special kinds{where}: {parts}"
+    for axis, found in manifest.get("shapes", {}).items():
+        yield f"  {axis}: {', '.join(f'{value} {n}' for value, n in found.items())}"
     for reason, number in sorted(manifest["dropped"].items()):
         yield f"  dropped, {reason}: {number}"
     for part, number in manifest.get("missing_rows", {}).items():
         yield f"  missing, {part}: {number}"
+    if "included" in manifest:
+        found = manifest["included"]
+        yield f"  taken in: {found['taken']} of {found['rows']} rows of a model's stalls"
+        for reason, number in found["dropped"].items():
+            yield f"  not taken in, {reason}: {number}"
     if "endpoint" in manifest:
         yield from _endpoint_lines(manifest["endpoint"])
     if "derived" in manifest:

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
+from breadcrumbs.attention import READING
+
 ROOM_TOKENS = 128
 FILLER = 0  # masked; any id the model has
 SHARED_ENOUGH = 0.5
@@ -85,8 +87,13 @@ def forward_last(
     mask: torch.Tensor,
     positions: torch.Tensor,
     cache: DynamicCache,
+    alone: bool = False,
 ) -> torch.Tensor:
-    """Logits [B, V] of the last position; the cache grows by `ids` [B, T]."""
+    """Logits [B, V] of the last position; the cache grows by `ids` [B, T].
+
+    `alone` says that there is one row without padding, which `reading_attention` is fast at.
+    """
+    reading = alone and model.config._attn_implementation == READING
     output = model(
         input_ids=ids,
         attention_mask=mask,
@@ -94,6 +101,7 @@ def forward_last(
         cache=cache,
         use_cache=True,
         logits_to_keep=1,
+        **({"alone": True} if reading else {}),
     )
     logits: torch.Tensor = output.logits[:, -1]
     return logits
@@ -184,24 +192,43 @@ def _prefill(
 def _prefill_rows(
     model: Any, prompts: Sequence[Sequence[int]], cache: DynamicCache
 ) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
-    """`_prefill` one prompt after the other, into the end of each row of `cache`."""
+    """`_prefill` one prompt after the other, into the end of each row of `cache`.
+
+    In the order of their ids neighbours have most in common, twins above all: each begins with
+    what the one before it computed of their common beginning.
+    """
     longest = max(map(len, prompts))
     mask = torch.zeros(len(prompts), longest, dtype=torch.long)
-    parts = []
-    last = []
-    for row, prompt in enumerate(prompts):
+    parts: dict[int, DynamicCache] = {}
+    last: dict[int, torch.Tensor] = {}
+    before: int | None = None
+    for row in sorted(range(len(prompts)), key=lambda at: list(prompts[at])):
+        prompt = prompts[row]
         alone = new_cache(model)
-        ids = torch.tensor([list(prompt)])
-        where = torch.arange(len(prompt))[None]
-        last.append(forward_last(model, ids, torch.ones_like(ids), where, alone))
-        parts.append(alone)
+        known = 0
+        if before is not None:
+            known = common_prefix([prompts[before], prompt])
+            _copy_beginning(parts[before], alone, known)
+        ids = torch.tensor([list(prompt[known:])])
+        where = torch.arange(known, len(prompt))[None]
+        whole = torch.ones(1, len(prompt), dtype=torch.long)
+        last[row] = forward_last(model, ids, whole, where, alone, alone=True)
+        parts[row] = alone
         mask[row, longest - len(prompt) :] = 1
+        before = row
+    rows = range(len(prompts))
     for depth, layer in enumerate(cache.layers):
         layer.update(
-            _end_aligned([part.layers[depth].keys for part in parts], longest),
-            _end_aligned([part.layers[depth].values for part in parts], longest),
+            _end_aligned([parts[row].layers[depth].keys for row in rows], longest),
+            _end_aligned([parts[row].layers[depth].values for row in rows], longest),
         )
-    return cache, mask, torch.cat(last)
+    return cache, mask, torch.cat([last[row] for row in rows])
+
+
+def _copy_beginning(source: DynamicCache, target: DynamicCache, tokens: int) -> None:
+    if tokens:
+        for kept, layer in zip(source.layers, target.layers, strict=True):
+            layer.update(kept.keys[:, :, :tokens], kept.values[:, :, :tokens])
 
 
 def _end_aligned(rows: Sequence[torch.Tensor], longest: int) -> torch.Tensor:

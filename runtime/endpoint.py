@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -28,6 +28,8 @@ from breadcrumbs.endpoint_record import Answers
 from breadcrumbs.endpoint_wire import (
     StreamedAnswer,
     check_completion,
+    chunks_of,
+    error_in,
     read_json,
     request_body,
     tokens_of,
@@ -200,16 +202,11 @@ class Endpoint:
 
     async def _read_stream(self, response: httpx2.Response) -> dict[str, Any]:
         whole = StreamedAnswer()
-        async for line in response.aiter_lines():
-            name, _, data = line.partition(":")
-            if name != "data":
-                continue
-            if data.strip() == "[DONE]":
-                break
-            chunk = read_json(data, "a chunk of the stream")
-            if isinstance(chunk, dict) and chunk.get("error"):
-                raise _TryAgain(f"broke its stream off{self._said(data)}")
-            whole.add(chunk)
+        async with aclosing(chunks_of(response.aiter_lines())) as chunks:
+            async for chunk in chunks:
+                if (error := error_in(chunk)) is not None:
+                    raise _TryAgain(f"broke its stream off{self._named(error)}")
+                whole.add(chunk)
         if whole.finish is None:
             raise _TryAgain("broke its stream off")
         return whole.completion()
@@ -223,8 +220,11 @@ class Endpoint:
         return self._error(f"answered {status}{said}; {_ADVICE.get(status, 'mend the request')}")
 
     def _said(self, text: str) -> str:
+        """The error message in an answer, as `_named` says it."""
+        return self._named(json_object(text).get("error"))
+
+    def _named(self, error: Any) -> str:
         """The endpoint's own error message, cut to a line's length."""
-        error = json_object(text).get("error")
         message = error.get("message") if isinstance(error, dict) else error
         shown = self._clean(message if isinstance(message, str) else "")
         return f": {shown}" if shown else ""

@@ -6,7 +6,7 @@ problem of the turn, as with a local model, so that the loop can ask for it agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from breadcrumbs.call_reading import call_problem
 from breadcrumbs.errors import ModelError
 from breadcrumbs.messages import STRICT_JSON, Message, ToolCall, compact_json
 from breadcrumbs.openai_wire import message_out
-from breadcrumbs.turns import Turn
+from breadcrumbs.turns import Turn, Usage
 
 MAX_CALLS = 32
 """Calls of one turn that are read; more are a problem of the turn."""
@@ -154,7 +154,9 @@ def turn_of(answer: Any, first_id: int) -> Turn:
     if choice.finish_reason == "length":
         problems.append(CUT_OFF)
     reasoning = choice.message.reasoning or choice.message.reasoning_content or thought
-    return Turn(text.strip(), tuple(calls), reasoning.strip(), tuple(problems))
+    tokens = tokens_of(answer)
+    usage = None if tokens is None else Usage(tokens.input, tokens.output)
+    return Turn(text.strip(), tuple(calls), reasoning.strip(), tuple(problems), usage)
 
 
 def _text(content: str | list[Any] | None) -> str:
@@ -201,6 +203,26 @@ def _call(entry: Any, spare_id: str) -> ToolCall | str:
         return call_problem('"arguments" must be a JSON object', text)
     given = entry.get("id")
     return ToolCall(given if isinstance(given, str) and given else spare_id, name, arguments)
+
+
+async def chunks_of(lines: AsyncIterable[str]) -> AsyncGenerator[Any, None]:
+    """The chunks of a streamed completion, up to the mark of its end.
+
+    Raises:
+        ModelError: a line holds no JSON.
+    """
+    async for line in lines:
+        name, _, data = line.partition(":")
+        if name != "data":
+            continue
+        if data.strip() == "[DONE]":
+            return
+        yield read_json(data, "a chunk of the stream")
+
+
+def error_in(chunk: Any) -> Any:
+    """What a server says went wrong in the middle of its stream; None where nothing did."""
+    return (chunk.get("error") or None) if isinstance(chunk, dict) else None
 
 
 @dataclass(slots=True)

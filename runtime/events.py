@@ -11,7 +11,17 @@ from typing import Any, Literal
 
 from breadcrumbs.messages import ToolCall
 
-DoneReason = Literal["answered", "stalled", "max_rounds", "repeated_call", "model_error"]
+DoneReason = Literal[
+    "answered",
+    "stalled",
+    "max_rounds",
+    "repeated_call",
+    "out_of_time",
+    "out_of_tokens",
+    "cancelled",
+    "model_error",
+]
+"""`cancelled` is said by whoever runs the loop, since the loop itself is closed then."""
 
 
 @dataclass(frozen=True, slots=True)

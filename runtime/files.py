@@ -31,6 +31,15 @@ def write_text(path: Path, text: str) -> None:
         ) from error
 
 
+def sync(path: Path) -> None:
+    """Put a file, or a folder's list of names, on disk before going on."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
 def write_json_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write one line a record; the file appears whole or not at all.
 

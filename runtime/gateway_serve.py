@@ -29,7 +29,7 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from breadcrumbs.callers import LOOPBACK, caller_of, keys_for
+from breadcrumbs.callers import LOOPBACK, caller_of, keys_for, read_keys
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.gateway.gateway import Gateway
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
@@ -195,7 +195,8 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         allowed_origins=[f"http://{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")],
     )
     keys = keys_for(host, "--http")
-    callers = {caller_of(f"Bearer {key}", keys) for key in keys} or {None}
+    names = [caller.name for caller in read_keys(keys) if caller.may("chat")]
+    callers: set[str | None] = {*names} if keys else {None}
     managers = {
         caller: StreamableHTTPSessionManager(
             server,

@@ -11,13 +11,14 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from transformers import AutoModelForCausalLM
 
+from breadcrumbs.attention import supports_branches, use_reading
 from breadcrumbs.call_format import TextStream
 from breadcrumbs.decoding import (
     batches_by_length,
@@ -32,7 +33,7 @@ from breadcrumbs.memory import keep_freed_memory
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line, quiet, resolve_model
 from breadcrumbs.rendering import Renderer, load_renderer
-from breadcrumbs.turns import Turn
+from breadcrumbs.turns import Turn, Usage
 
 Dtype = Literal["bfloat16", "float32"]
 MAX_NEW_TOKENS = 256
@@ -79,6 +80,8 @@ class LocalModel:
             model = _load_weights(name, source, dtype)
             if adapter is not None:
                 model = _with_adapter(model, Path(adapter))
+            if place == "cpu" and supports_branches(model.config):
+                use_reading(model)
         return cls(model.to(place).eval(), renderer, name, serving)
 
     @property
@@ -232,7 +235,7 @@ class LocalPolicy:
         tail, turn = visible.finish()
         if rest + tail:
             yield rest + tail
-        yield turn
+        yield replace(turn, usage=Usage(len(prompt), len(written)))
 
     def _begin(self, prompt: list[int]) -> int:
         """Compute what the cache lacks of `prompt`; the first token behind it."""
@@ -255,7 +258,8 @@ class LocalPolicy:
         ids = torch.tensor([step], device=device)
         positions = torch.arange(len(before), len(before) + len(step), device=device)[None]
         mask = torch.ones(1, len(before) + len(step), dtype=torch.long, device=device)
-        logits = forward_last(self._model.model, ids, mask, positions, self._cache)
+        alone = len(step) > 1  # a token at a time is the library's kernel's best
+        logits = forward_last(self._model.model, ids, mask, positions, self._cache, alone=alone)
         self._ids = before + step
         return int(logits.argmax(-1))
 

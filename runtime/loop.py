@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any, Protocol
 
 from breadcrumbs.errors import ModelError
@@ -47,6 +48,10 @@ class LoopSettings:
     """Per user message; the counter is never reset at its cap."""
     nudge_style: NudgeStyle = "contract"
     max_identical_calls: int = 3
+    max_s: float | None = None
+    """Seconds of the loop's own clock after which no further turn is asked for."""
+    max_tokens: int | None = None
+    """Written tokens after which none is, where the policy counts them."""
     wait_s: float | None = 0.0
     """How long a held write is waited for; None means until it is decided."""
 
@@ -72,6 +77,11 @@ class _Run:
     ids: Ids
     nudges: int
     repairs: int = 0
+    written: int = 0
+    """Tokens of the turns so far."""
+    waited_s: float = 0.0
+    """Time that went into waiting for a person, which is nobody's fault."""
+    began: float = field(default_factory=monotonic)
     calls: list[str] = field(default_factory=list)
     turn: Turn | None = None
     streamed: str = ""
@@ -111,6 +121,9 @@ async def stream(
         nudges=_said_since_user(conversation),
     )
     for _ in range(settings.max_rounds):
+        if (spent := _spent(run)) is not None:
+            yield Done(spent, run.turn.text if run.turn is not None else "")
+            return
         situation = situation_of(conversation)
         gated = settings.nudge and situation is not None and not situation.executed
         try:
@@ -124,6 +137,7 @@ async def stream(
             return
         turn = run.turn
         assert turn is not None
+        run.written += turn.usage.completion if turn.usage is not None else 0
         if turn.thinking:
             yield Think(turn.thinking)
         if turn.calls:
@@ -164,6 +178,16 @@ async def run(
         ids=ids,
     )
     return [event async for event in events]
+
+
+def _spent(run: _Run) -> DoneReason | None:
+    """Why no further turn may be asked for, if so."""
+    limits = run.settings
+    if limits.max_s is not None and monotonic() - run.began - run.waited_s >= limits.max_s:
+        return "out_of_time"
+    if limits.max_tokens is not None and run.written >= limits.max_tokens:
+        return "out_of_tokens"
+    return None
 
 
 async def _take_turn(run: _Run, gated: bool) -> AsyncGenerator[Event, None]:
@@ -236,10 +260,12 @@ async def _decision(run: _Run, card: ApprovalCard, payload: dict[str, Any]) -> d
         return payload
     gateway = run.session.gateway
     approve: bool | None = None
+    asked = monotonic()
     with suppress(TimeoutError):
         # No time still asks once: a script answers without waiting, a person does not.
         async with asyncio.timeout(run.settings.wait_s):
             approve = await run.approver.decide(card.to_dict())
+    run.waited_s += monotonic() - asked
     if approve is None:
         return gateway.standing(card.id)
     return await gateway.decide(card.id, approve=approve, by=run.session.principal.name)

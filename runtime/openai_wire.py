@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from breadcrumbs.messages import STRICT_JSON, Message, Role, ToolCall, compact_json
+from breadcrumbs.turns import Usage
 
 MAX_MESSAGES = 1000
 MAX_TOOLS = 128
-BROKEN = "the server broke on this request; its log says why"
 
 
 class RequestError(ValueError):
@@ -57,18 +57,40 @@ class WireMessage(BaseModel):
     tool_call_id: str | None = None
 
 
-class ChatRequest(BaseModel):
+class StreamOptions(BaseModel):
+    """What a stream should hold besides."""
+
+    include_usage: bool = False
+
+
+class Body(BaseModel):
+    """A request; all of its text can be written down as UTF-8."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, value: Any) -> Any:
+        try:
+            compact_json(value).encode()
+        except (TypeError, ValueError, RecursionError) as error:  # JSON can spell half a character
+            raise ValueError("holds what UTF-8 text cannot, such as half a character") from error
+        return value
+
+
+class ChatRequest(Body):
     """The part of a chat completion request that is used; other fields are passed over."""
 
     model: str
     messages: list[WireMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
     stream: bool = False
+    stream_options: StreamOptions | None = None
+    x_run_id: str | None = Field(default=None, max_length=100)
+    """Goes on with the conversation that an earlier answer named; only the last message is new."""
     tools: list[dict[str, Any]] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Any = None
     n: int | None = None
 
 
-class DecisionRequest(BaseModel):
+class DecisionRequest(Body):
     """A person's decision on a held write."""
 
     approve: bool
@@ -83,7 +105,16 @@ def messages_in(request: ChatRequest) -> list[Message]:
     Raises:
         RequestError: call arguments that are no JSON object, or a field that is missing.
     """
-    return [_message(m, f"messages.{i}") for i, m in enumerate(request.messages)]
+    return messages_of(request.messages, "messages")
+
+
+def messages_of(messages: Sequence[WireMessage], where: str) -> list[Message]:
+    """Messages in the inner form; `where` is the field that holds them.
+
+    Raises:
+        RequestError: call arguments that are no JSON object, or a field that is missing.
+    """
+    return [_message(message, f"{where}.{i}") for i, message in enumerate(messages)]
 
 
 def tools_in(request: ChatRequest) -> list[Mapping[str, Any]]:
@@ -129,6 +160,15 @@ def reasoning(text: str) -> dict[str, str]:
     return {"reasoning": text, "reasoning_content": text}
 
 
+def usage_out(usage: Usage) -> dict[str, int]:
+    """Tokens as OpenAI counts them."""
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+    }
+
+
 def chunk(
     head: Mapping[str, Any],
     delta: Mapping[str, Any],
@@ -162,7 +202,9 @@ def completion(
 def error_body(
     message: str, kind: str, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
-    """An error in OpenAI's shape."""
+    """An error in OpenAI's shape; it may echo halves of characters, which JSON cannot hold."""
+    message = message.encode("utf-8", "replace").decode()
+    param = None if param is None else param.encode("utf-8", "replace").decode()
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 

@@ -1,14 +1,16 @@
-"""Scripted policies: a replay, and a staller that hesitates before it lets another act."""
+"""Policies around policies: a replay, a staller, one under another naming, one turn at a time."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from breadcrumbs.errors import ModelError
+from breadcrumbs.gateway.namings import Naming
 from breadcrumbs.messages import Message
 from breadcrumbs.turns import Policy, Turn
 
@@ -68,17 +70,47 @@ def schema_is_fresh(messages: Sequence[Message]) -> bool:
     return False
 
 
-class SerialPolicy:
-    """Lets many conversations share a policy that can write only one turn at a time."""
+class NamedPolicy:
+    """Lets a policy see the meta-tools under a naming; loop and gateway notice nothing of it.
 
-    def __init__(self, inner: Policy) -> None:
+    Text is passed on as it is written; the turn at its end is in the gateway's words.
+    """
+
+    def __init__(self, inner: Policy, naming: Naming) -> None:
         self._inner = inner
-        self._free = asyncio.Lock()
+        self._naming = naming
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
     ) -> AsyncGenerator[str | Turn, None]:
-        """The inner policy's turn, once no other is being written."""
+        """The inner policy's turn on the shown conversation."""
+        shown, offered = self._naming.show(messages), self._naming.show_tools(tools)
+        async with aclosing(self._inner.stream(shown, offered)) as turn:
+            async for item in turn:
+                yield heard(item, self._naming) if isinstance(item, Turn) else item
+
+
+def heard(turn: Turn, naming: Naming) -> Turn:
+    """A turn written under a naming, in the gateway's words."""
+    return dataclasses.replace(
+        turn,
+        text=naming.hear_text(turn.text),
+        thinking=naming.hear_text(turn.thinking),
+        calls=tuple(map(naming.hear_call, turn.calls)),
+    )
+
+
+class SerialPolicy:
+    """Lets many conversations share a policy that can write only some turns at a time."""
+
+    def __init__(self, inner: Policy, at_once: int = 1) -> None:
+        self._inner = inner
+        self._free = asyncio.Semaphore(at_once)
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncGenerator[str | Turn, None]:
+        """The inner policy's turn, once there is room for it."""
         async with self._free, aclosing(self._inner.stream(messages, tools)) as turn:
             async for item in turn:
                 yield item

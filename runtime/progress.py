@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,11 @@ class Report(Protocol):
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """Show that `done` of `total` units are finished."""
+
+
+def is_main_process() -> bool:
+    """Whether this is the only process, or the first of those that a launcher started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

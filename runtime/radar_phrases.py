@@ -543,6 +543,10 @@ _FR = Phrases(
     ),
 )
 
+_POR_FAVOR = (
+    r"(?<!momento, )(?<!momento )(?<!instante, )(?<!esper[ae], )(?<!aguarde, )\bpor favor\b"
+)
+"""Please, in two languages that are heard in each other's words; who is asked to wait gives nothing."""
 _ES_DO = (
     r"(?:pido|compro|bajo|dejo|calculo|traduzco|comparto|convierto|despliego|apago|abro|accedo|actualizo|agrego|añado|analizo|anoto|aplico|arreglo|averiguo|borro|busco|cambio|cancelo"
     r"|cargo|cierro|compruebo|comparo|configuro|consulto|continúo|copio|corrijo|creo|descargo|edito|elimino"
@@ -618,7 +622,8 @@ _ES = Phrases(
     waits=_any(
         r"\?|\b(?:si|cuando|en cuanto|una vez que|hasta que|a menos que) (?:me |lo |tú |usted |alguien )?(?:quieres?"
         r"|desea|confirm|indi|dig|des|envíe|pegu|pued|prefier|neces|autori|aprueb|pas)\w*",
-        r"\b(?:dime|dígame|avísame|avíseme|indícame|indíqueme)\b|(?<!momento, )(?<!momento )(?<!instante, )\bpor favor\b|\bno (?:voy|lo|la|se|he|puedo|podré|haré"
+        r"\b(?:dime|dígame|avísame|avíseme|indícame|indíqueme)\b|"
+        rf"{_POR_FAVOR}|\bno (?:voy|lo|la|se|he|puedo|podré|haré"
         r"|volveré|reintentaré|intentaré|tengo)\b|\b(?:puedes|puede|podrías|podría|debes|debe|tienes que|tiene que)\b"
         r"|\bpróximos pasos\b|\bquedo a\b|\bespero\b",
     ),
@@ -739,7 +744,8 @@ _PT = Phrases(
     waits=_any(
         r"\?|\b(?:se|quando|assim que|depois que|até que|a menos que|caso) (?:me |você |o senhor |alguém )?(?:quiser|desejar"
         r"|confirmar|indicar|disser|der|enviar|colar|puder|preferir|precisar|autorizar|aprovar|passar|queira)\w*",
-        r"\b(?:me diga|diga-me|me avise|avise-me|me informe)\b|(?<!instante, )(?<!momento, )\bpor favor\b|\bnão (?:vou|irei|posso|consigo|tenho|foi|farei"
+        r"\b(?:me diga|diga-me|me avise|avise-me|me informe)\b|"
+        rf"{_POR_FAVOR}|\bnão (?:vou|irei|posso|consigo|tenho|foi|farei"
         r"|tentarei|há|será)\b|\b(?:você )?(?:pode|podes|poderia|deve|deves|precisa)\b (?!deixar)|\bpróximos passos\b"
         r"|\bfico (?:à|no)\b|\baguardo\b",
     ),

@@ -21,7 +21,14 @@ from breadcrumbs.call_format import CallFormat, find_format, probe_call, split_t
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line
-from breadcrumbs.segments import Rendered, Segment, Span, label_tokens, locate_spans
+from breadcrumbs.segments import (
+    Rendered,
+    Segment,
+    Span,
+    label_parts,
+    label_tokens,
+    locate_spans,
+)
 
 __all__ = ["Rendered", "Renderer", "Segment", "TrainingRow", "TurnSpan", "load_renderer"]
 
@@ -125,7 +132,7 @@ class Renderer:
         def again(dicts: list[dict[str, Any]], tools: Tools) -> str:
             return self._template_text(dicts, tools, generation_prompt)
 
-        spans = locate_spans(messages, tools, text, again, self.template_message, steering)
+        spans, inside = locate_spans(messages, tools, text, again, self.template_message, steering)
         spans += self._assistant_spans(messages, tools, text)
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids = list(encoded["input_ids"])
@@ -142,8 +149,10 @@ class Renderer:
                 "the tokenizer gives other ids with offsets than in its own chat template; "
                 "use a fast tokenizer"
             )
-        segments, straddling = label_tokens(len(text), encoded["offset_mapping"], spans)
-        return Rendered(text, ids, segments, straddling)
+        offsets = encoded["offset_mapping"]
+        segments, straddling = label_tokens(len(text), offsets, spans)
+        parts, straddling_parts = label_parts(len(text), offsets, inside)
+        return Rendered(text, ids, segments, straddling, parts, straddling_parts)
 
     def training_row(self, messages: Sequence[Message], tools: Tools) -> TrainingRow:
         """Ids and loss mask of a finished conversation.

@@ -10,10 +10,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 from breadcrumbs.errors import DataError, ModelError
+from breadcrumbs.gateway.namings import layer_of
 from breadcrumbs.messages import Message, json_object
+from breadcrumbs.schema_parts import PartSpan, SchemaPart, schema_part_spans
 
 LOCAL_TOKENS = 16
 PRIVATE_USE = range(0xE000, 0xF8FF)
@@ -40,6 +43,7 @@ Tools = Sequence[Mapping[str, Any]]
 Render = Callable[[list[dict[str, Any]], Tools], str]
 Span = tuple[int, int, Segment]
 """Characters from the first up to, without, the second."""
+_Label = TypeVar("_Label")
 
 _LAYERS = {
     "1_catalog": Segment.CATALOG,
@@ -53,13 +57,16 @@ class Rendered:
     """A prompt as text and ids, with one segment per token.
 
     `straddling` lists the positions of tokens that overlap more than one segment; each is
-    counted to the one it shares most characters with.
+    counted to the one it shares most characters with. Inside `schema`, `schema_parts` says which
+    tokens are risk flags, required names or descriptions, with straddling tokens of its own.
     """
 
     text: str
     ids: list[int]
     segments: list[Segment]
     straddling: list[int]
+    schema_parts: list[SchemaPart | None]
+    straddling_parts: list[int]
 
 
 def content_parts(message: Message, steering: str | None = None) -> list[tuple[int, Segment]]:
@@ -84,8 +91,8 @@ def content_parts(message: Message, steering: str | None = None) -> list[tuple[i
 
 def _payload_parts(content: str) -> list[tuple[int, Segment]]:
     payload = json_object(content)
-    layer = payload.get("layer")
-    if not isinstance(layer, str) or layer not in _LAYERS:
+    layer = layer_of(payload)
+    if layer not in _LAYERS:
         return [(0, Segment.TOOL_RESULT)]
     parts = [(0, _LAYERS[layer])]
     if next(reversed(payload)) == "next_step":
@@ -101,11 +108,11 @@ def locate_spans(
     render: Render,
     shape: Callable[[Message], dict[str, Any]],
     steering: str | None = None,
-) -> list[Span]:
-    """Spans of contents and tool definitions in the clean `text`; assistant turns are left out.
+) -> tuple[list[Span], list[PartSpan]]:
+    """Spans of contents and tool definitions in the clean `text`, and of the parts of schemas.
 
-    `render` renders messages and tools in the template's shape just as `text` was rendered;
-    `shape` gives a message that shape.
+    Assistant turns are left out. `render` renders messages and tools in the template's shape just
+    as `text` was rendered; `shape` gives a message that shape.
 
     Raises:
         ModelError: the template changes contents or hides the tool definitions.
@@ -113,33 +120,71 @@ def locate_spans(
     """
     used = set("".join(message.content for message in messages)) | set(text)
     opener, closer = [chr(code) for code in PRIVATE_USE if chr(code) not in used][:2]
-    marked, segments = [], []
+    marked: list[dict[str, Any]] = []
+    pieces: list[_Piece] = []
     for message in messages:
         dressed = shape(message)
-        core = message.content.strip()
-        if message.role != "assistant" and core:
-            # Inside the outer white space, so that templates that trim still can.
-            at = lead = message.content.index(core)
-            end = lead + len(core)
-            parts = content_parts(message, steering)
-            pieces = [message.content[:lead]]
-            for number, (_, segment) in enumerate(parts):
-                stop = min(parts[number + 1][0], end) if number + 1 < len(parts) else end
-                if at < stop:
-                    pieces.append(f"{opener}{message.content[at:stop]}{closer}")
-                    segments.append(segment)
-                    at = stop
-            dressed["content"] = "".join([*pieces, message.content[end:]])
+        if message.role != "assistant":
+            cut = _pieces(message, steering)
+            pieces += cut
+            dressed["content"] = _with_marks(message.content, cut, opener, closer)
         marked.append(dressed)
     clean, places = _take_marks(render(marked, tools), opener, closer)
-    if clean != text or len(places) != len(segments):
+    if clean != text or len(places) != len(pieces):
         raise ModelError(
             "the chat template changes, drops or repeats message contents, so segments cannot "
             "be told apart; use another template"
         )
-    spans = [(*place, segment) for place, segment in zip(places, segments, strict=True)]
+    spans = [(*place, piece.segment) for place, piece in zip(places, pieces, strict=True)]
+    inside = [
+        (*place, piece.part)
+        for place, piece in zip(places, pieces, strict=True)
+        if piece.part is not None
+    ]
     dicts = [shape(message) for message in messages]
-    return spans + _tool_spans(tools, text, lambda others: render(dicts, others), opener, spans)
+
+    def render_tools(others: Tools) -> str:
+        return render(dicts, others)
+
+    return [*spans, *_tool_spans(tools, text, render_tools, opener, spans)], inside
+
+
+class _Piece(NamedTuple):
+    """A part of a message's content under one label: what a template may escape, but not move."""
+
+    start: int
+    end: int
+    segment: Segment
+    part: SchemaPart | None
+
+
+def _pieces(message: Message, steering: str | None) -> list[_Piece]:
+    """A content without its outer white space, cut wherever a label begins or ends."""
+    content = message.content
+    core = content.strip()
+    if not core:
+        return []
+    lead = content.index(core)
+    end = lead + len(core)
+    segments = content_parts(message, steering)
+    schema = any(segment == Segment.SCHEMA for _, segment in segments)
+    inside = schema_part_spans(content) if schema else []
+    borders = {first for first, _ in segments} | {at for span in inside for at in span[:2]}
+    cuts = sorted({lead, end, *(at for at in borders if lead < at < end)})
+    parts = {start: part for start, _, part in inside}
+    pieces = []
+    for start, stop in pairwise(cuts):
+        segment = [segment for first, segment in segments if first <= start][-1]
+        pieces.append(_Piece(start, stop, segment, parts.get(start)))
+    return pieces
+
+
+def _with_marks(content: str, pieces: Sequence[_Piece], opener: str, closer: str) -> str:
+    """The content with every piece between marks, outside of which it may be trimmed."""
+    if not pieces:
+        return content
+    marked = (f"{opener}{content[piece.start : piece.end]}{closer}" for piece in pieces)
+    return "".join([content[: pieces[0].start], *marked, content[pieces[-1].end :]])
 
 
 def label_tokens(
@@ -154,8 +199,29 @@ def label_tokens(
     Raises:
         ModelError: the offsets run backwards or do not reach the end of the text.
     """
-    tiles = _tile(chars, spans)
-    segments: list[Segment] = []
+    segments, straddling = _cover(_tile(chars, spans, Segment.TEMPLATE), offsets)
+    _mark_edges(segments)
+    return segments, straddling
+
+
+def label_parts(
+    chars: int, offsets: Sequence[tuple[int, int]], spans: Sequence[PartSpan]
+) -> tuple[list[SchemaPart | None], list[int]]:
+    """One part of a schema, or none, per token, and the tokens that straddle a border.
+
+    Raises:
+        ModelError: as `label_tokens`.
+    """
+    covered: list[tuple[int, int, SchemaPart | None]] = list(spans)
+    return _cover(_tile(chars, covered, None), offsets)
+
+
+def _cover(
+    tiles: Sequence[tuple[int, int, _Label]], offsets: Sequence[tuple[int, int]]
+) -> tuple[list[_Label], list[int]]:
+    """The label of most of each token's characters, and which tokens have more than one."""
+    chars = tiles[-1][1]
+    labels: list[_Label] = []
     straddling: list[int] = []
     at = tile = 0
     for position, (start, end) in enumerate(offsets):
@@ -167,20 +233,19 @@ def label_tokens(
             tile += 1
         while tile and tiles[tile][0] > start:
             tile -= 1
-        shares: dict[Segment, int] = {}
+        shares: dict[_Label, int] = {}
         reach = tile
         while reach < len(tiles) and (tiles[reach][0] < end or reach == tile):
             share = min(end, tiles[reach][1]) - max(start, tiles[reach][0])
             shares[tiles[reach][2]] = shares.get(tiles[reach][2], 0) + share
             reach += 1
-        segments.append(max(shares, key=lambda segment: shares[segment]))
+        labels.append(max(shares, key=lambda label: shares[label]))
         if len(shares) > 1:
             straddling.append(position)
         at = end
     if at != chars:
         raise ModelError("the tokenizer's offsets do not reach the end of the text")
-    _mark_edges(segments)
-    return segments, straddling
+    return labels, straddling
 
 
 def _mark_edges(segments: list[Segment]) -> None:
@@ -191,19 +256,21 @@ def _mark_edges(segments: list[Segment]) -> None:
         segments[0] = Segment.SINK
 
 
-def _tile(chars: int, spans: Sequence[Span]) -> list[Span]:
-    """`spans` in order with template between them, so that every character has one."""
-    tiles: list[Span] = []
+def _tile(
+    chars: int, spans: Sequence[tuple[int, int, _Label]], between: _Label
+) -> list[tuple[int, int, _Label]]:
+    """`spans` in order with another label between them, so that every character has one."""
+    tiles: list[tuple[int, int, _Label]] = []
     at = 0
-    for start, end, segment in sorted(spans):
+    for start, end, label in sorted(spans, key=lambda span: span[:2]):
         if start < at:
             raise ModelError("the chat template nests contents; use another template")
         if start > at:
-            tiles.append((at, start, Segment.TEMPLATE))
-        tiles.append((start, end, segment))
+            tiles.append((at, start, between))
+        tiles.append((start, end, label))
         at = end
     if at < chars or not tiles:
-        tiles.append((at, chars, Segment.TEMPLATE))
+        tiles.append((at, chars, between))
     return tiles
 
 

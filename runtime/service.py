@@ -1,8 +1,8 @@
-"""The HTTP service: `/v1/chat/completions` over the loop or the bare model, and approvals.
+"""The HTTP service: OpenAI's routes, native runs, approvals and the page, over one gateway.
 
 Model `NAME` is the bare model: the client brings the tools and runs them. Model `NAME-loop` runs
-the loop with the gateway here: held writes end the turn and wait for `POST /v1/approvals/{id}`.
-Streams carry chunks and `: ping` comments only. Loading a model stays outside `create_app`.
+the loop with the gateway here: held writes end the turn and wait for a person. OpenAI's streams
+carry their own events and `: ping` comments only. Loading a model stays outside `create_app`.
 """
 
 from __future__ import annotations
@@ -12,29 +12,39 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
+from breadcrumbs import __version__, approval_routes, page_routes, response_routes, run_routes
 from breadcrumbs import openai_wire as wire
-from breadcrumbs.callers import LOCAL, LOOPBACK, caller_of, keys_for
-from breadcrumbs.completions import frames, whole
+from breadcrumbs import runs_wire as native
+from breadcrumbs.access import Access
+from breadcrumbs.callers import Caller, read_keys
+from breadcrumbs.completions import Shape, frames, watched, whole
 from breadcrumbs.events import Event, Text, Think
-from breadcrumbs.gateway.approvals import ApprovalCard
-from breadcrumbs.gateway.gateway import Gateway, Principal
+from breadcrumbs.gateway.gateway import Gateway
 from breadcrumbs.gateway.identity import SystemIds
-from breadcrumbs.http_border import guard
-from breadcrumbs.loop import LoopSettings, stream
+from breadcrumbs.http_border import ERRORS, guard
+from breadcrumbs.loop import LoopSettings
 from breadcrumbs.messages import Message
+from breadcrumbs.monitoring import (
+    Figures,
+    Monitor,
+    MonitoredPolicy,
+    figures_if_installed,
+)
 from breadcrumbs.policies import SerialPolicy
-from breadcrumbs.prompts import system_prompt
+from breadcrumbs.runs import Run, Runs
+from breadcrumbs.sse import EventStream, while_there
 from breadcrumbs.turns import Policy, Turn
 
 LOOP_SUFFIX = "-loop"
 MAX_BODY_BYTES = 1_000_000
+MAX_RUN_S = 600.0
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +52,14 @@ class ServiceSettings:
     """Who may call, and the bounds of a request."""
 
     api_keys: tuple[str, ...] = ()
-    """Bearer keys; with none, only callers on this machine are answered."""
+    """Bearer keys, with scopes or without; with none, only callers on this machine are answered."""
     max_body_bytes: int = MAX_BODY_BYTES
     ping_s: float = 15.0
-    loop: LoopSettings = field(default_factory=LoopSettings)
+    loop: LoopSettings = field(default_factory=lambda: LoopSettings(max_s=MAX_RUN_S))
+    turns_at_once: int = 1
+    """Turns that the policy can write at a time; others wait."""
+    trace_content: bool = False
+    """Whether spans hold messages, arguments and results."""
 
 
 def create_app(
@@ -54,29 +68,62 @@ def create_app(
     gateway: Gateway,
     settings: ServiceSettings = ServiceSettings(),
 ) -> FastAPI:
-    """The service over a policy and a gateway; `policy` writes one turn at a time."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(gateway))
-    service = _Service(name, SerialPolicy(policy), gateway, settings)
-    guarded = [Depends(service.check_caller)]
-    app.add_api_route("/v1/models", service.models, dependencies=guarded)
-    app.add_api_route("/v1/models/{model}", service.model, dependencies=guarded)
-    app.add_api_route(
-        "/v1/chat/completions",
-        service.complete,
-        methods=["POST"],
-        dependencies=guarded,
-        response_model=None,
+    """The service over a policy and a gateway.
+
+    Raises:
+        ConfigError: a key is malformed.
+    """
+    figures = figures_if_installed()
+    monitor = Monitor(name, figures, settings.trace_content)
+    serial = MonitoredPolicy(SerialPolicy(policy, settings.turns_at_once), monitor)
+    runs = Runs(serial, gateway, settings.loop, monitor)
+    access = Access(read_keys(settings.api_keys))
+    app = FastAPI(
+        title="breadcrumbs",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=_lifespan(gateway, runs),
+        responses=ERRORS,
+        dependencies=[Depends(HTTPBearer(auto_error=False))],  # for the OpenAPI document alone
     )
-    app.add_api_route("/v1/approvals", service.approvals, dependencies=guarded)
-    app.add_api_route("/v1/approvals/{approval_id}", service.approval, dependencies=guarded)
+    service = _Service(name, serial, gateway, settings, runs, access)
+    chats = [Depends(access.needs("chat"))]
     app.add_api_route(
-        "/v1/approvals/{approval_id}", service.decide, methods=["POST"], dependencies=guarded
+        "/v1/models", service.models, dependencies=chats, response_model=native.ModelList
     )
+    app.add_api_route(
+        "/v1/models/{model:path}",
+        service.model,
+        dependencies=chats,
+        response_model=native.ModelCard,
+    )
+    service.add_completions(app)
+    loop_model = name + LOOP_SUFFIX
+    response_routes.add(app, runs, access, loop_model, settings.ping_s)
+    run_routes.add(app, runs, access, settings.ping_s)
+    approval_routes.add(app, gateway, access)
+    page_routes.add(app, access, service.names)
+    if figures is not None:
+        _add_metrics(app, figures, runs, access)
+    app.add_api_route("/openapi.json", app.openapi, dependencies=chats, include_in_schema=False)
     guard(app, settings.max_body_bytes)
     return app
 
 
-def _lifespan(gateway: Gateway) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _add_metrics(app: FastAPI, figures: Figures, runs: Runs, access: Access) -> None:
+    def metrics() -> Response:
+        pending = len(runs.gateway.journal.pending())
+        return Response(figures.text(runs.count(), pending), media_type=METRICS_TYPE)
+
+    guarded = [Depends(access.needs("metrics"))]
+    app.add_api_route("/metrics", metrics, dependencies=guarded, include_in_schema=False)
+
+
+def _lifespan(
+    gateway: Gateway, runs: Runs
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """The service runs what was approved elsewhere, and waits for its writes before it ends."""
 
     @asynccontextmanager
@@ -86,128 +133,84 @@ def _lifespan(gateway: Gateway) -> Callable[[FastAPI], AbstractAsyncContextManag
             yield
         finally:
             following.cancel()
+            await runs.close()
             await gateway.writes.drain()
 
     return live
 
 
-def serve_model(
-    model: str,
-    adapter: Path | None,
-    catalogs: Sequence[Path] | None,
-    encoder: Path | None,
-    journal: str,
-    host: str,
-    port: int,
-) -> None:
-    """Load a model and answer until stopped.
-
-    Raises:
-        ConfigError: another than a loopback host without API keys, or bad approval keys.
-        ModelError: the model, adapter or encoder cannot be loaded.
-        CatalogError: a catalog is malformed.
-        DataError: the journal cannot be opened.
-    """
-    keys = keys_for(host)
-    import uvicorn
-
-    from breadcrumbs.gateway.catalog import load_catalog
-    from breadcrumbs.live_gateway import open_gateway
-    from breadcrumbs.local_model import LocalModel, LocalPolicy
-
-    catalog = load_catalog(catalogs)
-    local = LocalModel.load(model, adapter=adapter)
-    gateway = open_gateway(catalog, journal, local.gateway_settings(), encoder=encoder)
-    name = (adapter or Path(model)).name
-    app = create_app(name, LocalPolicy(local), gateway, ServiceSettings(api_keys=keys))
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
-
-
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """The routes and what they share."""
+    """The routes of models and chat completions, and what they share."""
 
     name: str
-    policy: Policy
+    policy: MonitoredPolicy
     gateway: Gateway
     settings: ServiceSettings
+    runs: Runs
+    access: Access
 
-    def check_caller(self, request: Request) -> str:
-        """The caller's name; without keys, only this machine's own programs are let in."""
-        if self.settings.api_keys:
-            return self._by_key(request.headers.get("authorization", ""))
-        # A web page that this machine's browser shows must not reach the approvals.
-        for header in ("host", "origin"):
-            if (value := request.headers.get(header)) and _hostname(value) not in LOOPBACK:
-                raise HTTPException(403, f"{header} {value!r} is not this machine")
-        return LOCAL
-
-    def _by_key(self, header: str) -> str:
-        caller = caller_of(header, self.settings.api_keys)
-        if caller is None:
-            raise HTTPException(401, "a valid API key is needed: Authorization: Bearer KEY")
-        return caller
+    @property
+    def names(self) -> tuple[str, str]:
+        """The bare model and the loop over it."""
+        return self.name, self.name + LOOP_SUFFIX
 
     def models(self) -> dict[str, Any]:
-        return {"object": "list", "data": [self._card(m) for m in self._names()]}
+        """The bare model, and the loop over it."""
+        return {"object": "list", "data": [self._card(m) for m in self.names]}
 
     def model(self, model: str) -> dict[str, Any]:
+        """One model."""
         return self._card(self._known(model))
 
-    async def complete(self, body: wire.ChatRequest, request: Request) -> Response:
+    def add_completions(self, app: FastAPI) -> None:
+        """Put `/v1/chat/completions` into an app."""
+        needs_chat = Depends(self.access.needs("chat"))
+
+        async def complete(
+            body: wire.ChatRequest,
+            request: Request,
+            caller: Caller = needs_chat,
+        ) -> Response:
+            """A chat completion, whole or streamed."""
+            return await self.complete(body, request, caller)
+
+        app.add_api_route("/v1/chat/completions", complete, methods=["POST"], response_model=None)
+
+    async def complete(self, body: wire.ChatRequest, request: Request, caller: Caller) -> Response:
+        """A chat completion, whole or streamed."""
         model = self._known(body.model)
         if body.n not in (None, 1):
             raise wire.RequestError("only n=1 is served", "n")
-        head = {"id": SystemIds().new("chatcmpl"), "created": int(time.time()), "model": model}
+        shape = Shape(
+            {"id": SystemIds().new("chatcmpl"), "created": int(time.time()), "model": model},
+            page=f"{str(request.base_url).rstrip('/')}/approve",
+            include_usage=body.stream_options is not None and body.stream_options.include_usage,
+        )
         messages = wire.messages_in(body)
         if model == self.name:
             items = self._raw(messages, wire.tools_in(body))
         else:
-            if body.tools:
-                raise wire.RequestError(
-                    f"{model} brings its own tools; pass tools to {self.name}", "tools"
-                )
-            if messages[-1].role != "user":
-                raise wire.RequestError("the last message must be the user's", "messages")
-            items = self._loop(messages, self.check_caller(request))
+            shape.run = self._run(body, messages, caller)
+            items = watched(shape.run)
         if body.stream:
-            return EventSourceResponse(
-                frames(head, items),
-                ping=self.settings.ping_s,
-                ping_message_factory=lambda: ServerSentEvent(comment="ping"),
-                sep="\n",
+            return EventStream(frames(shape, items), self.settings.ping_s)
+        return await while_there(request, whole(shape, items))
+
+    def _run(self, body: wire.ChatRequest, messages: list[Message], caller: Caller) -> Run:
+        """The loop over a fresh session of the caller, or over the one of an earlier answer."""
+        if body.tools:
+            raise wire.RequestError(
+                f"{body.model} brings its own tools; pass tools to {self.name}", "tools"
             )
-        return await whole(head, items)
-
-    def approvals(self, request: Request) -> dict[str, Any]:
-        """What waits of the caller's own; another's is for `breadcrumbs approvals`."""
-        caller = self.check_caller(request)
-        own = [card for card in self.gateway.journal.pending() if card.principal == caller]
-        return {"object": "list", "data": [self._approval(card) for card in own]}
-
-    def approval(self, approval_id: str, request: Request) -> dict[str, Any]:
-        card = self.gateway.journal.get(approval_id)
-        if card is None or card.principal != self.check_caller(request):
-            raise HTTPException(404, f"no approval {approval_id!r}")
-        return self._approval(card)
-
-    def _approval(self, card: ApprovalCard) -> dict[str, Any]:
-        """The card, with the challenge that a decision must bring back."""
-        challenge = self.gateway.challenge(card)
-        return card.to_dict() if challenge is None else {**card.to_dict(), "challenge": challenge}
-
-    async def decide(
-        self, approval_id: str, body: wire.DecisionRequest, request: Request
-    ) -> dict[str, Any]:
-        self.approval(approval_id, request)
-        challenge = body.challenge
-        if self.gateway.keys is not None and not self.gateway.challenge_fits(
-            approval_id, challenge or ""
-        ):
-            raise HTTPException(403, "challenge: send the one that the card has now")
-        return await self.gateway.decide(
-            approval_id, approve=body.approve, by=self.check_caller(request), reason=body.reason
-        )
+        if messages[-1].role != "user":
+            raise wire.RequestError("the last message must be the user's", "messages")
+        if body.x_run_id is None:
+            return self.runs.start(messages, caller.name)
+        before = self.runs.get(body.x_run_id, caller.name)
+        if before is None or before.done is None:
+            raise HTTPException(404, f"no run {body.x_run_id!r} that ended")
+        return self.runs.start(messages[-1:], caller.name, after=before)
 
     async def _raw(
         self, messages: list[Message], tools: Sequence[Any]
@@ -228,25 +231,9 @@ class _Service:
                     yield Think(problem)
                 yield item
 
-    async def _loop(
-        self, messages: list[Message], caller: str
-    ) -> AsyncGenerator[Event | Turn, None]:
-        """The loop's events over a fresh session of the caller."""
-        if messages[0].role != "system":
-            now = self.gateway.clock.now().strftime("%Y-%m-%dT%H:%M")
-            messages.insert(0, Message("system", system_prompt(now).text))
-        session = self.gateway.session(Principal(caller))
-        events = stream(self.policy, session, messages, settings=self.settings.loop)
-        async with aclosing(events):
-            async for event in events:
-                yield event
-
-    def _names(self) -> tuple[str, str]:
-        return self.name, self.name + LOOP_SUFFIX
-
     def _known(self, model: str) -> str:
-        if model not in self._names():
-            raise HTTPException(404, f"no model {model!r}; there are {', '.join(self._names())}")
+        if model not in self.names:
+            raise HTTPException(404, f"no model {model!r}; there are {', '.join(self.names)}")
         return model
 
     def _card(self, model: str) -> dict[str, Any]:
@@ -258,10 +245,3 @@ class _Service:
             "owned_by": "breadcrumbs",
             "parent": parent,
         }
-
-
-def _hostname(value: str) -> str:
-    host = value.rpartition("//")[2]
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()

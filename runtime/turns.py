@@ -6,10 +6,21 @@ Owns the seam between the loop and whatever writes turns; it knows no model and 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from breadcrumbs.messages import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that a turn cost, where its policy counts them."""
+
+    prompt: int
+    completion: int
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.prompt + other.prompt, self.completion + other.completion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,7 @@ class Turn:
     calls: tuple[ToolCall, ...] = ()
     thinking: str = ""
     problems: tuple[str, ...] = ()
+    usage: Usage | None = field(default=None, compare=False)
 
     @property
     def content(self) -> str:

@@ -14,27 +14,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import bench_probe
+from bench_rows import REPEATS, row, seconds
+
 OUT = Path("runs/bench.json")
 DEMO = Path("runs/demo")
-REPEATS = 5
 CONFIG = "configs/generate/demo.yaml"
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """Wall seconds of one call."""
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
-def row(value: float, unit: str, baseline: str, n: int = REPEATS) -> dict[str, Any]:
-    """One bench row."""
-    return {"value": round(value, 4), "unit": unit, "baseline": baseline, "n": n}
 
 
 def cli_help_s() -> dict[str, Any]:
@@ -230,31 +218,6 @@ def train_rows() -> dict[str, Any]:
     return row(found.ratio, "x", "stock trl SFTTrainer", found.n)
 
 
-def probe_row_4k() -> dict[str, Any]:
-    """1 + probe CPU time over the rest of the same forward, 4 096 tokens, fp32."""
-    import torch
-
-    from breadcrumbs.eval.capture import capturing
-    from breadcrumbs.local_model import LocalModel
-
-    model = LocalModel.load("smollm2-135m", dtype="float32")
-    ids = torch.randint(10, 40_000, (1, 4096), generator=torch.Generator().manual_seed(0))
-    segments = [place * 8 // 4096 for place in range(4096)]
-    ratios = []
-    for _ in range(REPEATS):
-        began = time.thread_time()
-        with torch.no_grad(), capturing(model.model, segments, 8, [4095]) as capture:
-            model.model(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                use_cache=False,
-                logits_to_keep=1,
-            )
-        rest = time.thread_time() - began - capture.seconds
-        ratios.append(1 + capture.seconds / rest)
-    return row(statistics.median(ratios), "x", "the rest of the same forward")
-
-
 def approval_lifecycle() -> dict[str, Any]:
     """One write held, approved, run and recorded, against the bare commits that takes."""
     from breadcrumbs.gateway.approvals import ApprovalJournal
@@ -320,7 +283,7 @@ MEASURES = (
     approval_lifecycle,
     gateway_round,
     search_10k_ms,
-    probe_row_4k,
+    *bench_probe.ROWS,
     eval_batched,
     train_rows,
     demo_minutes,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.gateway.namings import OWN, Naming, naming_of
 from breadcrumbs.messages import Message, json_object, messages_from_dicts
 
 if TYPE_CHECKING:
@@ -53,13 +54,33 @@ def unlearned(row: Mapping[str, Any]) -> frozenset[int]:
     return frozenset((row.get("meta") or {}).get("unlearned", ()))
 
 
+def mended(row: Mapping[str, Any]) -> frozenset[int]:
+    """Indices of the wrong turns that a later one mends, learned or not: slips, nudged stalls."""
+    return unlearned(row) | frozenset((row.get("meta") or {}).get("stalls", ()))
+
+
+def words_of(row: Mapping[str, Any]) -> Naming:
+    """The naming under which a record shows the meta-tools."""
+    shape = (row.get("scenario") or {}).get("shape") or {}
+    return naming_of(shape.get("naming", OWN.name))
+
+
+def own_messages(row: Mapping[str, Any]) -> list[Message]:
+    """A record's messages in the gateway's own words.
+
+    Raises:
+        DataError: malformed messages.
+    """
+    return words_of(row).hear(messages_from_dicts(row["messages"]))
+
+
 def decision_message(
     messages: Sequence[Message], behaviour: str, tool: str, slips: Collection[int] = ()
 ) -> int:
     """Index of the assistant turn where the right behaviour is decided.
 
     That is the turn after the schema of `tool` was first disclosed; for `decline`, where no
-    schema fits, the turn after the last search. `slips` are turns that are not learned: the
+    schema fits, the turn after the last search. `slips` are turns that a later one mends: the
     decision lies behind them and their answers.
 
     Raises:
@@ -101,7 +122,7 @@ def build_example(row: Mapping[str, Any], renderer: Renderer) -> Example:
     if behaviour not in BEHAVIOURS:
         raise DataError(f"behaviour {behaviour!r} is not one of {', '.join(BEHAVIOURS)}")
     slips = unlearned(row)
-    decided = decision_message(messages, behaviour, str(row["tool"]), slips)
+    decided = decision_message(own_messages(row), behaviour, str(row["tool"]), mended(row))
     rendered = renderer.training_row(messages, list(row["tools"]))
     labels = list(rendered.labels)
     for turn in rendered.turns:

@@ -44,9 +44,11 @@ def train_rows(
         n: timed steps of each side, after one untimed.
         batch_rows: rows in a batch.
     """
+    import torch
+
     from breadcrumbs.models import resolve_model
     from breadcrumbs.rendering import load_renderer
-    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.fitting import leave_casts_to_autocast, quiet_libraries
     from breadcrumbs.train.sft import build_trainer
 
     folder = resolve_model(str(model))
@@ -62,7 +64,9 @@ def train_rows(
         batches = [_batches(side, examples, batch_rows) for side in sides]
         gap = _loss_gap(sides, batches, "float32")
         gap_bf16 = _loss_gap(sides, batches, "bfloat16")
-        times = _interleave(sides, batches, n)
+        leave_casts_to_autocast(ours.model)
+        with torch.autocast("cpu", dtype=torch.bfloat16):  # as both trainers run the model
+            times = _interleave(sides, batches, n)
     mine, theirs = (batch_rows / statistics.median(side[1:]) for side in times)
     return TrainBench(mine, theirs, gap, gap_bf16, n)
 

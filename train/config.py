@@ -11,6 +11,8 @@ from breadcrumbs.config import STRICT
 
 SERVABLE_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 Schedule = Literal["constant", "linear", "cosine"]
+Dtype = Literal["bfloat16", "float32"]
+Quantization = Literal["nf4"]
 Split = Literal["train", "held_out_tools", "held_out_domain"]
 
 
@@ -50,6 +52,10 @@ class RunConfig:
     clip: float = Field(default=1.0, gt=0.0)
     max_tokens: int | None = Field(default=None, gt=0)
     """Longest row, or side of a pair with its prompt. A longer one stops the run."""
+    dtype: Dtype = "bfloat16"
+    """Of the base's weights in memory; with float32 nothing is computed in bfloat16."""
+    quantization: Quantization | None = None
+    """`nf4` keeps the base's weights in 4 bits (QLoRA); needs bitsandbytes."""
     gradient_checkpointing: bool | None = None
     """None: on with a GPU, off without."""
     seed: int = Field(default=0, ge=0)

@@ -14,6 +14,7 @@ from breadcrumbs.errors import ConfigError, ModelError, PreflightError
 from breadcrumbs.train.adapter import folder_fault
 from breadcrumbs.train.config import DpoConfig
 from breadcrumbs.train.fitting import (
+    check_devices,
     load_base,
     quiet_libraries,
     shared_arguments,
@@ -46,6 +47,7 @@ def train_dpo(config: DpoConfig, progress: Report | None = None) -> Path:
     out = Path(config.out)
     identity = run_identity(config)
     _check_adapter(config)
+    check_devices()
     if claim(out, identity):
         return out
 
@@ -99,16 +101,27 @@ def build_trainer(
     progress: Report | None = None,
 ) -> Any:
     """Model, adapter, its frozen copy and trainer; heavy libraries load here."""
+    import torch
     from datasets import Dataset
     from peft import PeftModel
     from transformers import PrinterCallback, set_seed
     from trl import DPOTrainer
 
     from breadcrumbs.train.batches import TwinSampler
-    from breadcrumbs.train.trainer import LogCallback, ProgressCallback
+    from breadcrumbs.train.checkpoints import WholeCheckpoints
+    from breadcrumbs.train.trainer import LogCallback, ProgressCallback, not_finite
 
-    class PairTrainer(DPOTrainer):  # type: ignore[misc]  # trl ships no types
+    class PairTrainer(WholeCheckpoints, DPOTrainer):  # type: ignore[misc]  # trl has no types
         """Pairs of twins in one batch; the ids stay as they were checked."""
+
+        def compute_loss(self, model: Any, inputs: Any, *rest: Any, **more: Any) -> Any:
+            """TRL's loss; one that is no number ends the run, with the batch saved."""
+            found = super().compute_loss(model, inputs, *rest, **more)
+            loss = found[0] if isinstance(found, tuple) else found
+            if not torch.isfinite(loss):
+                batch = {name: tensor.tolist() for name, tensor in inputs.items()}
+                raise not_finite(self, metrics_path, batch, f"{len(inputs['input_ids'])} sides")
+            return found
 
         def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
             return dataset
@@ -118,7 +131,8 @@ def build_trainer(
             return TwinSampler(twins, self.args.per_device_train_batch_size, self.args.seed)
 
     set_seed(config.seed)
-    base = load_base(folder, config.model)
+    arguments = trainer_arguments(config)  # before the model, as in supervised training
+    base = load_base(folder, config)
     try:
         model = PeftModel.from_pretrained(base, config.adapter, is_trainable=True)
     except (OSError, ValueError) as error:
@@ -130,7 +144,7 @@ def build_trainer(
     callbacks: list[Any] = [LogCallback(metrics_path)]
     trainer = PairTrainer(
         model=model,
-        args=trainer_arguments(config),
+        args=arguments,
         train_dataset=Dataset.from_dict(rows),
         processing_class=renderer.tokenizer,
         callbacks=[*callbacks, ProgressCallback(progress)] if progress else callbacks,

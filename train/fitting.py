@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.errors import ModelError
+from breadcrumbs.errors import ConfigError, ModelError
+from breadcrumbs.train.checkpoints import last_checkpoint, trim_metrics
 from breadcrumbs.train.config import RunConfig
-from breadcrumbs.train.run import CHECKPOINTS, METRICS, last_checkpoint, trim_metrics
+from breadcrumbs.train.run import CHECKPOINTS, METRICS
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
@@ -28,20 +31,60 @@ def quiet_libraries() -> Iterator[None]:
         yield
 
 
-def load_base(folder: Path | str, name: str) -> Any:
-    """The model in `folder`, in bfloat16.
+def load_base(folder: Path | str, config: RunConfig) -> Any:
+    """The model in `folder`, in the dtype or the 4 bits that `config` says.
 
     Raises:
-        ModelError: it cannot be loaded; `name` is what the user calls it.
+        ConfigError: 4 bits are asked for and bitsandbytes is not installed.
+        ModelError: it cannot be loaded.
     """
     import torch
     from transformers import AutoModelForCausalLM
 
+    settings = {"dtype": getattr(torch, config.dtype), **_quantized(config)}
     try:
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+        return AutoModelForCausalLM.from_pretrained(folder, **settings)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise ModelError(f"{name}: cannot load the model: {reason}") from error
+        raise ModelError(f"{config.model}: cannot load the model: {reason}") from error
+
+
+def _quantized(config: RunConfig) -> dict[str, Any]:
+    """What `from_pretrained` must be told for QLoRA; the settings are those of its paper."""
+    if config.quantization is None:
+        return {}
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ConfigError(
+            "quantization: nf4 needs bitsandbytes: pip install 'breadcrumbs[quantize]'"
+        )
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type=config.quantization,
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=getattr(torch, config.dtype),
+    )
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    place = local if torch.cuda.is_available() else "cpu"
+    return {"quantization_config": settings, "device_map": {"": place}}
+
+
+def check_devices() -> None:
+    """One process trains on one GPU.
+
+    Raises:
+        ConfigError: it sees several and no launcher gave it one of them.
+    """
+    import torch
+
+    seen = torch.cuda.device_count()
+    if seen > 1 and "LOCAL_RANK" not in os.environ:
+        raise ConfigError(
+            f"{seen} GPUs and one process: start it with scripts/launch/accelerate.sh, "
+            "or set CUDA_VISIBLE_DEVICES=0"
+        )
 
 
 def shared_arguments(config: RunConfig) -> dict[str, Any]:
@@ -64,7 +107,7 @@ def shared_arguments(config: RunConfig) -> dict[str, Any]:
         "seed": config.seed,
         "use_cpu": not on_gpu,
         # Autocast also runs the fp32 adapter's small products in bf16: a tenth faster on CPU.
-        "bf16": True,
+        "bf16": config.dtype == "bfloat16",
         "gradient_checkpointing": on_gpu if checkpointing is None else checkpointing,
         "save_steps": config.save_every,
         "save_total_limit": 2,
@@ -76,16 +119,35 @@ def shared_arguments(config: RunConfig) -> dict[str, Any]:
     }
 
 
+def leave_casts_to_autocast(model: Any) -> None:
+    """Keep PEFT from widening every layer's input to the adapter's float32.
+
+    Autocast narrows it again right away, to the very same numbers: two copies of each input,
+    an eighth of a training step on two cores. The model then only runs under autocast.
+    """
+    from peft.tuners.lora import LoraLayer
+
+    for module in model.modules():
+        if isinstance(module, LoraLayer):
+            module.cast_input_dtype_enabled = False
+
+
 def train_and_publish(
     trainer: Any, renderer: Renderer, config: RunConfig, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Train to the end, on from the last whole checkpoint if there is one, and publish."""
+    from breadcrumbs.train.golden import golden
     from breadcrumbs.train.serving import publish
 
     out = Path(config.out)
-    checkpoint = last_checkpoint(out / CHECKPOINTS)
-    trim_metrics(out / METRICS, checkpoint)
+    golden(renderer, rows)  # what cannot be published is said now, not after the last step
+    main_process = trainer.is_world_process_zero()
+    with trainer.args.main_process_first(local=False):  # it removes what is half-written
+        checkpoint = last_checkpoint(out / CHECKPOINTS)
+        if main_process:
+            trim_metrics(out / METRICS, checkpoint)
+    leave_casts_to_autocast(trainer.model)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if trainer.is_world_process_zero():
-        publish(trainer.model, renderer, config, rows, out)
+    publish(trainer.model, renderer, config, rows, out, main_process)
+    if main_process:
         shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)

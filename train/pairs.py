@@ -85,7 +85,7 @@ def build_pair(pair: Pair, renderer: Renderer) -> PairExample:
     Raises:
         DataError: a side does not begin with that prompt, or has nothing to learn.
     """
-    tools = [dict(tool) for tool in pair.row.tools]
+    tools = pair.row.shown_tools
     prompt = renderer.prompt_ids(pair.prompt, tools)
     chosen, rejected = (
         _side(pair.prompt, turn, tools, prompt, renderer) for turn in (pair.chosen, pair.rejected)
@@ -112,7 +112,8 @@ def _side(
 def _faults(
     pair: Pair, example: PairExample, renderer: Renderer, max_tokens: int | None
 ) -> list[Reason]:
-    row = {**pair.row.to_record(), "messages": _dicts([*pair.prompt, pair.chosen])}
+    # Without `meta`: a stall it names stands on the other side of the pair.
+    row = {**pair.row.to_record(), "messages": _dicts([*pair.prompt, pair.chosen]), "meta": {}}
     reasons = row_faults(row, build_example(row, renderer), renderer, max_tokens)
     longest = len(example.prompt_ids) + len(example.rejected_ids)
     if max_tokens is not None and longest > max_tokens:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from breadcrumbs.data_gen.nudged import stalled_turns
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message, compact_json, messages_from_dicts
-from breadcrumbs.train.batches import IGNORED, Example, unlearned
+from breadcrumbs.train.batches import IGNORED, Example, unlearned, words_of
 from breadcrumbs.train.nulls import injected_nulls
 
 if TYPE_CHECKING:
@@ -50,10 +51,9 @@ def row_faults(
     """Every reason why `example` is not what `row` says; empty where it is."""
     messages = messages_from_dicts(row["messages"])
     tools = list(row["tools"])
-    reasons = [
-        Reason(Check.NULLS, f"injected null at {where}")
-        for where in injected_nulls(messages, tools)
-    ]
+    words = words_of(row)
+    nulls = injected_nulls(words.hear(messages), words.hear_tools(tools))
+    reasons = [Reason(Check.NULLS, f"injected null at {where}") for where in nulls]
     if max_tokens is not None and len(example.ids) > max_tokens:
         too_long = f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
         reasons.append(Reason(Check.LENGTH, too_long))
@@ -67,6 +67,7 @@ def row_faults(
         text += renderer.closing(messages[-1])  # the next message would begin with it
     if "".join(pieces) != text:
         reasons.append(Reason(Check.SERVED, "trained text differs from served text"))
+    reasons += _stall_faults(row, messages)
     slips = unlearned(row)
     turns = [i for i, m in enumerate(messages) if m.role == "assistant" and i not in slips]
     if len(spans) != len(turns):
@@ -102,6 +103,19 @@ def row_faults(
             )
         )
     return reasons
+
+
+def _stall_faults(row: Mapping[str, Any], messages: Sequence[Message]) -> list[Reason]:
+    """A stall is learned only where the row says so, and what it says to leave out is left out."""
+    stalls = stalled_turns(messages)
+    says = (row.get("meta") or {}).get("nudged")
+    if stalls and says not in ("mask", "keep"):
+        fault = f"message {stalls[0]}: a nudged stall, and the row does not say what it is for"
+        return [Reason(Check.MASK, fault)]
+    if says == "mask" and (learned := set(stalls) - unlearned(row)):
+        fault = f"message {min(learned)}: a stall that is to be masked is in the loss"
+        return [Reason(Check.MASK, fault)]
+    return []
 
 
 def served_text(

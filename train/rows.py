@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from breadcrumbs.errors import DataError
-from breadcrumbs.messages import messages_from_dicts
-from breadcrumbs.train.batches import decision_message, unlearned
+from breadcrumbs.train.batches import decision_message, mended, own_messages
 from breadcrumbs.train.config import RunConfig, TrainConfig
 
 
@@ -47,10 +46,10 @@ def teaches_after(row: dict[str, Any]) -> bool:
 def up_to_decision(row: dict[str, Any]) -> dict[str, Any]:
     """The row without what follows its decision turn: result, report."""
     decided = decision_message(
-        messages_from_dicts(row["messages"]),
+        own_messages(row),
         str(row["behaviour"]),
         str(row["tool"]),
-        unlearned(row),
+        mended(row),
     )
     return {**row, "messages": row["messages"][: decided + 1]}
 

@@ -1,4 +1,4 @@
-"""A run's folder: whose it is, whether it is finished, where an interrupted one goes on.
+"""A run's folder: whose it is, and whether it is finished.
 
 `run.json` says what was asked for, `serving.json` (written last) that the adapter is whole.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import os
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from breadcrumbs.config import to_dict
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.files import write_text
+from breadcrumbs.progress import is_main_process
 from breadcrumbs.train.config import DpoConfig, RunConfig
 from breadcrumbs.train.rows import data_hash
 
@@ -25,6 +26,8 @@ SERVING = "serving.json"
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")
 # Keys that change where or how often things are written, not what is trained.
 _INDIFFERENT = frozenset({"data", "out", "save_every", "log_every"})
+_BEFORE = {"dtype": "bfloat16", "quantization": None, "processes": 1}
+"""What a run was whose folder is older than these settings."""
 WEIGHTS = "adapter_model.safetensors"
 
 
@@ -36,6 +39,8 @@ def run_identity(config: RunConfig) -> dict[str, Any]:
         DataError: no complete data set where the config says.
     """
     settings = {key: value for key, value in to_dict(config).items() if key not in _INDIFFERENT}
+    # With another number a resumed run would skip other rows than it has met.
+    settings["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
     identity = {"settings": settings, "data_sha256": data_hash(config)}
     if isinstance(config, DpoConfig):
         del settings["adapter"]  # wherever it lies, it is the same
@@ -69,13 +74,14 @@ def claim(out: Path, identity: dict[str, Any]) -> bool:
     if known is not None:
         _compare(known, identity, out)
         return (out / SERVING).is_file()
-    body = {**identity, "versions": versions()}
-    write_text(path, json.dumps(body, indent=2) + "\n")
+    if is_main_process():
+        body = {**identity, "versions": versions()}
+        write_text(path, json.dumps(body, indent=2) + "\n")
     return False
 
 
 def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None:
-    before, now = known.get("settings", {}), identity["settings"]
+    before, now = _BEFORE | known.get("settings", {}), _BEFORE | identity["settings"]
     if changed := sorted(k for k in {*before, *now} if before.get(k) != now.get(k)):
         raise ConfigError(
             f"{out}: holds a run with other settings ({', '.join(changed)}); "
@@ -96,42 +102,3 @@ def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None
 def versions() -> dict[str, str]:
     """Versions of the libraries that decide what comes out."""
     return {name: metadata.version(name) for name in _LIBRARIES}
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest whole checkpoint; half-written ones are removed.
-
-    The trainer writes `trainer_state.json` last, so one that parses marks a whole checkpoint.
-    """
-    whole: list[tuple[int, Path]] = []
-    for path in folder.glob("checkpoint-*"):
-        step = _step_of(path)
-        if step is None:
-            shutil.rmtree(path)
-        else:
-            whole.append((step, path))
-    return max(whole)[1] if whole else None
-
-
-def _step_of(checkpoint: Path) -> int | None:
-    try:
-        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return int(state["global_step"])
-
-
-def trim_metrics(path: Path, checkpoint: Path | None) -> None:
-    """Drop log lines of steps that will be done again after a resume."""
-    if not path.is_file():
-        return
-    reached = (_step_of(checkpoint) or 0) if checkpoint else 0
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            step = json.loads(line)["step"]
-        except (ValueError, KeyError):
-            continue  # the line that was being written when the run was stopped
-        if step <= reached:
-            kept.append(line + "\n")
-    path.write_text("".join(kept), encoding="utf-8")

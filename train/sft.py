@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.fitting import (
+    check_devices,
     load_base,
     quiet_libraries,
     shared_arguments,
@@ -34,7 +35,9 @@ def train_sft(config: TrainConfig, progress: Report | None = None) -> Path:
         ModelError: the model cannot be loaded, or the loss is not finite.
     """
     out = Path(config.out)
-    if claim(out, run_identity(config)):
+    identity = run_identity(config)
+    check_devices()
+    if claim(out, identity):
         return out
 
     from breadcrumbs.memory import keep_freed_memory
@@ -85,12 +88,14 @@ def build_trainer(
     import torch
     from transformers import PrinterCallback, set_seed
 
+    from breadcrumbs.attention import supports_branches, use_branches
     from breadcrumbs.train.adapter import lora
-    from breadcrumbs.train.attention import supports_branches, use_branches
     from breadcrumbs.train.trainer import DecisionTrainer, Objective, ProgressCallback
 
     set_seed(config.seed)
-    model = load_base(folder, config.model)
+    # Before the model: they set up the processes, and with FSDP only the first loads weights.
+    arguments = trainer_arguments(config)
+    model = load_base(folder, config)
     # On a GPU the model's own fused attention is faster than sharing the rows' beginning.
     packed = not torch.cuda.is_available() and supports_branches(model.config)
     if packed:
@@ -102,7 +107,7 @@ def build_trainer(
         pad_id=renderer.stop_ids[0],  # any token will do where no label stands
         packed=packed,
         model=model,
-        args=trainer_arguments(config),
+        args=arguments,
         peft_config=lora(config.adapter),
         processing_class=renderer.tokenizer,
         callbacks=[ProgressCallback(progress)] if progress else [],

@@ -8,7 +8,6 @@ Imports torch and trl at the top: import this module only where training runs.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,8 +20,9 @@ from torch.nn import functional
 from transformers import TrainerCallback
 from trl import SFTTrainer
 
+from breadcrumbs.attention import branches_of
 from breadcrumbs.errors import ModelError
-from breadcrumbs.train.attention import branches_of
+from breadcrumbs.files import write_text
 from breadcrumbs.train.batches import (
     BEHAVIOURS,
     IGNORED,
@@ -32,11 +32,12 @@ from breadcrumbs.train.batches import (
     pad_rows,
     to_dataset,
 )
+from breadcrumbs.train.checkpoints import WholeCheckpoints
 
 if TYPE_CHECKING:
     from breadcrumbs.progress import Report
 
-FAILED_BATCH = "failed_batch.json"
+FAILED_BATCH = "failed_batch{}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class _Sums:
         }
 
 
-class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
+class DecisionTrainer(WholeCheckpoints, SFTTrainer):  # type: ignore[misc]  # trl has no types
     """Rows that hold a decision: twins in one batch, the decision token weighed.
 
     Logits are made at labelled positions only. `packed` rows share their common beginning and
@@ -176,21 +177,12 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
 
     def _refuse(self, inputs: dict[str, torch.Tensor], losses: torch.Tensor) -> None:
         rows = [self._examples[row] for row in inputs["row"].tolist()]
-        where = "in memory only"
-        if self._metrics_path is not None:
-            path = self._metrics_path.with_name(FAILED_BATCH)
-            body = {
-                "step": self.state.global_step + 1,
-                "not_finite": int((~torch.isfinite(losses)).sum()),
-                "rows": [asdict(row) for row in rows],
-            }
-            path.write_text(json.dumps(body) + "\n", encoding="utf-8")
-            where = f"saved in {path}"
+        body = {
+            "not_finite": int((~torch.isfinite(losses)).sum()),
+            "rows": [asdict(row) for row in rows],
+        }
         names = ", ".join(row.id for row in rows)
-        raise ModelError(
-            f"step {self.state.global_step + 1}: the loss is not a finite number (rows {names}, "
-            f"{where}); lower learning_rate or clip and start again in a new out"
-        )
+        raise not_finite(self, self._metrics_path, body, f"rows {names}")
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add this project's figures to a training log line and append it to `metrics.jsonl`."""
@@ -216,6 +208,22 @@ class DecisionTrainer(SFTTrainer):  # type: ignore[misc]  # trl ships no types
         return pace * float(self.state.max_steps - done)
 
 
+def not_finite(
+    trainer: Any, metrics_path: Path | None, batch: dict[str, Any], names: str
+) -> ModelError:
+    """The error that ends a run whose loss is no number, after the batch is saved."""
+    step, where = trainer.state.global_step + 1, "in memory only"
+    if metrics_path is not None:
+        rank = trainer.args.process_index
+        path = metrics_path.with_name(FAILED_BATCH.format(f"_{rank}" if rank else ""))
+        write_text(path, json.dumps({"step": step, **batch}) + "\n")
+        where = f"saved in {path}"
+    return ModelError(
+        f"step {step}: the loss is not a finite number ({names}, {where}); lower learning_rate or "
+        "clip and start again in a new out"
+    )
+
+
 def _by_row(losses: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Means of the losses (M,) by the row each belongs to: (B,)."""
     count = int(rows.max()) + 1
@@ -237,24 +245,13 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
 
 
 class LogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Appends every training log line of a stock trainer to `metrics.jsonl`.
-
-    Raises:
-        ModelError: the loss is not finite.
-    """
+    """Appends every training log line of a stock trainer to `metrics.jsonl`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Write the line; a loss that is no number ends the run."""
-        if not logs or "loss" not in logs:
-            return
-        if state.is_world_process_zero:
+        """Write the line."""
+        if logs and "loss" in logs and state.is_world_process_zero:
             with self._path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps({"step": state.global_step, **logs}) + "\n")
-        if not math.isfinite(logs["loss"]):
-            raise ModelError(
-                f"step {state.global_step}: the loss is not a finite number; lower learning_rate "
-                "or clip and start again in a new out"
-            )

@@ -40,6 +40,7 @@ class Draft:
     document: Any = None
     """Where `#/` pointers of the schema look, if not into the schema itself."""
     keywords: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     requires_approval: bool | None = None
     upstream: str | None = None

@@ -135,6 +135,7 @@ def check_draft(draft: Draft) -> tuple[ImportedTool, list[SecretFound]]:
         risk=risk,
         domain=draft.domain,
         keywords=draft.keywords,
+        requests=draft.requests,
         requires_approval=asks,
         allow=draft.allow,
     )

@@ -155,6 +155,7 @@ def _project_file(path: Path, shown: str) -> Iterator[Draft]:
             domain=spec.domain,
             own=spec.risk,
             keywords=spec.keywords,
+            requests=spec.requests,
             allow=spec.allow,
             requires_approval=spec.requires_approval,
         )

@@ -84,8 +84,8 @@ def _tool(spec: ToolSpec, *, with_effect: bool) -> dict[str, Any]:
     }
     if spec.requires_approval is (spec.risk is Risk.READ):
         written["requires_approval"] = spec.requires_approval
-    for key, words in (("keywords", spec.keywords), ("allow", spec.allow)):
-        if words:
+    for key in ("keywords", "requests", "allow"):
+        if words := getattr(spec, key):
             written[key] = list(words)
     if with_effect and spec.effect is not None:
         written["effect"] = _plain(spec.effect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from breadcrumbs.data_gen.dataset import (
     Row,
     already_complete,
+    features,
     load_rows,
     load_scenarios,
     read_manifest,
@@ -17,6 +19,7 @@ from breadcrumbs.data_gen.dataset import (
 )
 from breadcrumbs.data_gen.hints import Composed
 from breadcrumbs.data_gen.scenarios import Scenario, scenario_from_dict
+from breadcrumbs.data_gen.splits import SPLITS, Split
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message, ToolCall
 
@@ -147,3 +150,51 @@ def test_a_scenario_of_another_version_is_named() -> None:
     del data["missing"]
     with pytest.raises(DataError, match="missing"):
         scenario_from_dict(data)
+
+
+def in_split(row: Row, split: Split) -> Row:
+    return dataclasses.replace(row, scenario=dataclasses.replace(row.scenario, split=split))
+
+
+@pytest.mark.parametrize("splits", [SPLITS, ("train",), ("train", "held_out_domain")])
+def test_a_folder_loads_by_its_card_alone(tmp_path: Path, splits: tuple[Split, ...]) -> None:
+    """As the Hub would show it: splits from the card, features from the files, no network.
+
+    A split that nothing lies in is none there.
+    """
+    import datasets
+
+    rows = [in_split(row, split) for split in splits for row in ROWS]
+    write_dataset(tmp_path / "set", rows, MANIFEST)
+    loaded = datasets.load_dataset(str(tmp_path / "set"), cache_dir=str(tmp_path / "cache"))
+    assert tuple(loaded) == splits
+    for split in splits:
+        assert loaded[split].features == features()
+        assert [row["id"] for row in loaded[split]] == [row.id for row in ROWS]
+        assert loaded[split][0]["messages"][0]["content"] == "42"
+
+
+def test_a_split_in_several_files_loads_by_its_card(tmp_path: Path) -> None:
+    import datasets
+
+    from breadcrumbs.data_gen import dataset
+
+    tables = [dataset.table_of([row.to_record()]) for row in ROWS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataset, "FILE_ROWS", 2)
+        empty = {split: iter([dataset.table_of([])]) for split in SPLITS}
+        dataset.write_tables(tmp_path / "set", {**empty, "train": iter(tables)}, MANIFEST)
+    assert (tmp_path / "set" / "train-00001.parquet").is_file()
+    loaded = datasets.load_dataset(str(tmp_path / "set"), cache_dir=str(tmp_path / "cache"))
+    assert [row["id"] for row in loaded["train"]] == [row.id for row in ROWS]
+
+
+def test_a_card_that_names_no_files_gives_no_splits(tmp_path: Path) -> None:
+    """The negative control: it is the card that says where the splits are."""
+    import datasets
+
+    write_dataset(tmp_path / "set", ROWS, MANIFEST)
+    card = tmp_path / "set" / "README.md"
+    card.write_text(card.read_text().replace("path: train.parquet", "path: nowhere.parquet"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        datasets.load_dataset(str(tmp_path / "set"), cache_dir=str(tmp_path / "cache"))

@@ -100,6 +100,6 @@ def test_they_are_replayed_like_any_row(folder: Path, monkeypatch: pytest.Monkey
     other = GenerateConfig(**{**vars(CONFIG), "seed": 2})
     splits = make_splits(load_catalog(), other.held_out_tools, other.held_out_domain)
     monkeypatch.setattr(
-        "breadcrumbs.data_gen.validate.practice_for", lambda *_: practice_for(other, splits)
+        "breadcrumbs.data_gen.rebuilding.practice_for", lambda *_: practice_for(other, splits)
     )
     assert len(validate(folder, _silent).faults) == 2 * CONFIG.practice_pairs

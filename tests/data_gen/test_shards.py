@@ -213,7 +213,7 @@ def test_a_full_disk_at_the_end_loses_no_shard(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(dataset, "_write_parquet", full)
+        patch.setattr(dataset, "write_parquet", full)
         with pytest.raises(DataError, match="No space left on device"):
             make(CONFIG, tmp_path / "set")
     made.clear()

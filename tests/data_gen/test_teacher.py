@@ -26,7 +26,7 @@ from breadcrumbs.data_gen.config import Amount, GenerateConfig, config_dict
 from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest
 from breadcrumbs.data_gen.episodes import OraclePolicy
 from breadcrumbs.data_gen.generate import generate
-from breadcrumbs.data_gen.teacher import text_fault
+from breadcrumbs.data_gen.mending import text_fault
 from breadcrumbs.data_gen.validate import validate
 from breadcrumbs.data_gen.verify import effect_difference, replay
 from breadcrumbs.endpoint_config import KEY_VARIABLE, EndpointConfig, Prices, check_endpoint
@@ -186,6 +186,23 @@ def _without(config: GenerateConfig) -> GenerateConfig:
 def config_for(url: str, **changes: Any) -> GenerateConfig:
     settings: dict[str, Any] = {"base_url": f"{url}/v1", "model": "yard", "concurrency": 3}
     return dataclasses.replace(BASE, endpoint=EndpointConfig(**{**settings, **changes}))
+
+
+def test_the_endpoints_stall_can_stay_without_loss(
+    rows: list[Row], serving: Any, tmp_path: Path
+) -> None:
+    model = StallingModel(rows, recites)
+    with serving(model.app) as url:
+        config = dataclasses.replace(config_for(url), nudged="mask")
+        generate(config, tmp_path / "set", _silent)
+    made = [row for row in load_rows(tmp_path / "set") if row.source == "nudged"]
+    assert len(made) == 8
+    for row in made:
+        (place,) = row.meta["unlearned"]
+        assert row.messages[place].content == row.meta["said"]
+        assert row.messages[place].content.startswith("Please provide the following details")
+        assert "Sure!" not in "\n".join(message.content for message in row.messages)
+    assert validate(tmp_path / "set", _silent).faults == ()
 
 
 def test_a_stall_becomes_a_row_with_the_oracles_effect(

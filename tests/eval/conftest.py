@@ -72,6 +72,118 @@ tools:
       private: {label: private, clauses: {true: ["and keep it private"], false: ["in the open"]}}
       note: {label: note}
 """
+TINY = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+EXPERTS = {
+    "num_experts": 2,
+    "num_local_experts": 2,
+    "n_routed_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 16,
+}
+LATENT = EXPERTS | {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 12,
+    "n_group": 1,
+    "topk_group": 1,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+}
+LINEAR = {
+    "num_hidden_layers": 4,
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+WINDOW = {"sliding_window": 16}
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {},
+    "mistral": WINDOW,
+    "gemma2": WINDOW | {"attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 8},
+    "gemma3_text": WINDOW,
+    "gpt_oss": EXPERTS | WINDOW,
+    "deepseek_v3": LATENT,
+    "deepseek_v32": LATENT | {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 8},
+    "qwen3_next": LINEAR | EXPERTS | {"shared_expert_intermediate_size": 16},
+    "qwen3_5_text": LINEAR,
+    "lfm2": {
+        "num_hidden_layers": 4,
+        "layer_types": ["conv", "full_attention", "conv", "full_attention"],
+        "block_auto_adjust_ff_dim": False,
+    },
+    "phi3": {},
+    "olmo3": WINDOW,
+    "smollm3": {},
+    "granite": {"attention_multiplier": 0.3, "residual_multiplier": 0.3, "logits_scaling": 2.0},
+    "glm4_moe": EXPERTS
+    | {"n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "n_shared_experts": 1},
+    "ministral3": {},
+    "granitemoehybrid": EXPERTS
+    | {
+        "num_hidden_layers": 4,
+        "layer_types": ["mamba", "attention", "mamba", "attention"],
+        "mamba_n_heads": 8,
+        "mamba_d_head": 8,
+        "mamba_d_state": 8,
+        "mamba_n_groups": 1,
+        "shared_intermediate_size": 16,
+    },
+    "jamba": EXPERTS
+    | {
+        "num_hidden_layers": 4,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "mamba_d_state": 8,
+        "mamba_d_conv": 2,
+        "mamba_expand": 2,
+        "mamba_dt_rank": 4,
+        "use_mamba_kernels": False,
+    },
+    "gpt_neox": {},
+    "cohere2": WINDOW,
+    "doge": {},
+    "llama4_text": EXPERTS | {"intermediate_size_mlp": 48, "attention_chunk_size": 16},
+    "mixtral": EXPERTS,
+    "bitnet": {},
+    "diffllama": {},
+    "bloom": {},
+    "mamba2": {"num_heads": 8, "expand": 2, "state_size": 8, "n_groups": 1},
+}
+"""Tiny models of many kinds: more than a probe can measure, and those that it must refuse."""
+
+
+@pytest.fixture(scope="session")
+def build_tiny() -> Callable[..., Any]:
+    """Random tiny weights of an architecture, the same for every attention implementation."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    def build(name: str, implementation: str = "sdpa", **changes: Any) -> Any:
+        torch.manual_seed(0)
+        config = AutoConfig.for_model(name, **TINY | ARCHITECTURES[name] | changes)
+        return AutoModelForCausalLM.from_config(config, attn_implementation=implementation).eval()
+
+    return build
+
+
 REQUEST = "Plan a meeting titled 'Budget sync' for 2026-03-09T14:00, 45 minutes, at the rate 25."
 
 

@@ -1,151 +1,246 @@
-"""The capture against eager attention, its traps, and controls that must fail."""
+"""The capture against eager attention, on many architectures, whole and in chunks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    Gemma2Config,
-    GptOssConfig,
-    LlamaConfig,
-    MistralConfig,
-    PreTrainedConfig,
-    Qwen3Config,
-)
 
 from breadcrumbs.errors import ProbeError
-from breadcrumbs.eval import capture as capture_module
-from breadcrumbs.eval.capture import capturing
+from breadcrumbs.eval import partitions
+from breadcrumbs.eval.capture import Capture, capturing
 
-SMALL = {
-    "vocab_size": 97,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 256,
-}
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**SMALL),
-    "qwen3": Qwen3Config(**SMALL),
-    "mistral_sliding": MistralConfig(**SMALL, sliding_window=16),
-    "gemma2_softcap": Gemma2Config(
-        **SMALL, sliding_window=16, attn_logit_softcapping=5.0, query_pre_attn_scalar=8
-    ),
-    "gpt_oss_sink": GptOssConfig(
-        **SMALL, num_local_experts=2, num_experts_per_tok=1, sliding_window=16
-    ),
-}
+Build = Callable[..., Any]
 TOKENS = 50
 ROWS = (0, 20, 49)
 SEGMENTS = [(position // 7) % 4 for position in range(TOKENS)]
-
-
-def build(name: str, implementation: str) -> torch.nn.Module:
-    torch.manual_seed(0)
-    config = CONFIGS[name]
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=implementation)
-    return model.eval()
+MEASURED = (
+    *("llama", "qwen2", "qwen3", "mistral", "gemma2", "gemma3_text", "gpt_oss", "deepseek_v3"),
+    *("deepseek_v32", "qwen3_next", "qwen3_5_text", "lfm2", "phi3", "olmo3", "smollm3", "granite"),
+    *("glm4_moe", "ministral3", "granitemoehybrid", "jamba", "gpt_neox", "cohere2", "doge"),
+    *("llama4_text", "mixtral", "bitnet"),
+)
+EAGER_ONLY = ("gemma2", "gpt_oss")  # sdpa has neither soft caps nor learned sinks
+ATTENTION = {"qwen3_next": 1, "qwen3_5_text": 1} | dict.fromkeys(
+    ("lfm2", "granitemoehybrid", "jamba"), 2
+)
 
 
 def ids() -> torch.Tensor:
-    return torch.randint(0, 97, (1, TOKENS), generator=torch.Generator().manual_seed(1))
+    return torch.randint(3, 97, (1, TOKENS), generator=torch.Generator().manual_seed(1))
 
 
-def run(model: torch.nn.Module, **kw: object) -> object:
+def run(model: Any, **kw: Any) -> Any:
+    settings = {"use_cache": False} | kw
     with torch.no_grad():
-        return model(ids(), attention_mask=torch.ones(1, TOKENS, dtype=torch.long), **kw)
+        return model(ids(), attention_mask=torch.ones_like(ids()), **settings)
 
 
-def eager_masses(name: str) -> torch.Tensor:
+def run_chunked(model: Any, tokens: torch.Tensor, ends: Sequence[int]) -> torch.Tensor:
+    """Logits of the last chunk; the cache is the one the model makes."""
+    cache, first = {}, 0
+    for end in ends:
+        with torch.no_grad():
+            output = model(
+                tokens[:, first:end],
+                attention_mask=torch.ones(1, end, dtype=torch.long),
+                use_cache=True,
+                **cache,
+            )
+        found = getattr(output, "cache", None)
+        cache = {"cache": output.past_key_values if found is None else found}
+        first = end
+    return output.logits
+
+
+def eager_masses(model: Any, rows: Sequence[int] = ROWS) -> torch.Tensor:
     """[L, H, R, S] from the full matrices."""
-    model = build(name, "eager")
-    attentions = torch.stack(run(model, output_attentions=True, use_cache=False).attentions)[:, 0]
+    found = [a for a in run(model, output_attentions=True).attentions if a is not None]
+    picked = torch.stack(found)[:, 0][:, :, list(rows), :TOKENS]
     segments = torch.tensor(SEGMENTS)
-    picked = attentions[:, :, list(ROWS), :TOKENS]
     return torch.stack([picked[..., segments == s].sum(-1) for s in range(4)], -1)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_masses_equal_eager(name: str) -> None:
-    implementation = "eager" if name in ("gemma2_softcap", "gpt_oss_sink") else "sdpa"
-    model = build(name, implementation)
-    with capturing(model, SEGMENTS, 4, ROWS) as capture:
-        run(model, use_cache=False)
-    assert torch.allclose(capture.stats().mass(), eager_masses(name), atol=1e-5)
+def masses(capture: Capture) -> torch.Tensor:
+    """Unreachable segments as the zeros that eager attention has there."""
+    stats = capture.stats()
+    assert torch.equal(torch.isnan(stats.mass()), ~stats.reachable())
+    return torch.nan_to_num(stats.mass())
 
 
-def test_streaming_over_keys_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build("llama", "sdpa")
+@pytest.mark.parametrize("name", MEASURED)
+def test_masses_equal_eager_and_logits_stay_the_same(build_tiny: Build, name: str) -> None:
+    expected = eager_masses(build_tiny(name, "eager"))
+    model = build_tiny(name, "eager" if name in EAGER_ONLY else "sdpa")
+    plain = run(model).logits
     with capturing(model, SEGMENTS, 4, ROWS) as whole:
-        run(model, use_cache=False)
-    monkeypatch.setattr(capture_module, "STREAM_BLOCK", 13)
-    with capturing(model, SEGMENTS, 4, ROWS) as streamed:
-        run(model, use_cache=False)
-    assert torch.allclose(whole.stats().mass(), streamed.stats().mass(), atol=1e-6)
-    assert torch.allclose(whole.stats().entropy, streamed.stats().entropy, atol=1e-5)
-
-
-def test_logits_are_bit_identical_and_the_wrapper_is_gone() -> None:
-    model = build("llama", "sdpa")
-    plain = run(model, use_cache=False).logits
-    with capturing(model, SEGMENTS, 4, ROWS):
-        probed = run(model, use_cache=False).logits
+        probed = run(model).logits
     assert torch.equal(plain, probed)
-    with capturing(model, SEGMENTS, 4, ROWS) as idle:
+    assert torch.allclose(masses(whole), expected, rtol=0, atol=1e-5)
+    coverage = whole.stats().coverage
+    assert coverage is not None
+    assert coverage.attention_layers == ATTENTION.get(name, 2) == len(whole.stats().layers)
+    with capturing(model, SEGMENTS, 4, ROWS) as chunked:
+        run_chunked(model, ids(), (17, 34, TOKENS))
+    assert torch.allclose(masses(chunked), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text"])
+def test_wrong_segments_do_not_pass_for_the_right_ones(build_tiny: Build, name: str) -> None:
+    """The control: one token's label moved is seen."""
+    model = build_tiny(name)
+    moved = [1, *SEGMENTS[1:]]
+    with capturing(model, moved, 4, ROWS) as capture:
+        run(model)
+    expected = eager_masses(build_tiny(name, "eager"))
+    assert not torch.allclose(masses(capture), expected, rtol=0, atol=1e-3)
+
+
+def test_the_decision_position_is_the_default(build_tiny: Build) -> None:
+    model = build_tiny("llama")
+    with capturing(model, SEGMENTS, 4) as default:
+        run(model)
+    with capturing(model, SEGMENTS, 4, ROWS) as chosen:
+        run(model)
+    assert default.stats().rows == (TOKENS - 1,)
+    assert torch.equal(default.stats().lse, chosen.stats().lse[:, :, -1:])
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen3_next"])
+@pytest.mark.parametrize("options", [{}, {"prefill_chunk_size": 16}])
+def test_every_generated_token_is_measured(
+    build_tiny: Build, name: str, options: dict[str, Any]
+) -> None:
+    """Against one forward over the finished text, in which the same rows are chosen."""
+    model = build_tiny(name)
+    prompt = ids()[:, :30]
+    ones = torch.ones_like(prompt)
+    settings = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False} | options
+    plain = model.generate(prompt, attention_mask=ones, **settings)
+    with capturing(model, SEGMENTS[:30], 5, generated=4) as live:
+        written = model.generate(prompt, attention_mask=ones, **settings)
+    assert torch.equal(plain, written)
+    rows = tuple(range(29, 35))  # the last token written is never read
+    assert live.stats().rows == rows
+    with capturing(model, [*SEGMENTS[:30], *[4] * 5], 5, rows) as after, torch.no_grad():
+        model(written[:, :35], attention_mask=torch.ones(1, 35, dtype=torch.long), use_cache=False)
+    assert torch.allclose(live.stats().lse, after.stats().lse, atol=1e-4)
+    assert torch.equal(live.stats().visible, after.stats().visible)
+
+
+def test_a_prefix_is_computed_once_for_many_prompts(build_tiny: Build) -> None:
+    model = build_tiny("llama")
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(ids()[:, :20], attention_mask=torch.ones(1, 20, dtype=torch.long), cache=cache)
+    with capturing(model, SEGMENTS, 4) as behind, torch.no_grad():
+        model(ids()[:, 20:], attention_mask=torch.ones_like(ids()), cache=cache)
+    with capturing(model, SEGMENTS, 4) as whole:
+        run(model)
+    assert torch.allclose(behind.stats().lse, whole.stats().lse, atol=1e-5)
+    with capturing(model, SEGMENTS, 4, (5, 49)) as early, torch.no_grad():
+        cache.crop(-30)
+        model(ids()[:, 20:], attention_mask=torch.ones_like(ids()), cache=cache)
+    with pytest.raises(ProbeError, match=r"rows \[5\] never ran; they lie in a prefix"):
+        early.stats()
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_an_adapter_is_switched_with_the_same_weights(build_tiny: Build) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    plain = build_tiny("llama")
+    with capturing(plain, SEGMENTS, 4) as alone:
+        run(plain)
+    settings = LoraConfig(r=4, target_modules=["q_proj", "o_proj"], init_lora_weights=False)
+    model = get_peft_model(build_tiny("llama"), settings).eval()
+    with capturing(model, SEGMENTS, 4) as adapted:
+        run(model)
+    with model.disable_adapter(), capturing(model, SEGMENTS, 4) as base:
+        run(model)
+    assert torch.equal(base.stats().lse, alone.stats().lse)
+    assert not torch.allclose(adapted.stats().lse, alone.stats().lse, atol=1e-3)
+
+
+def test_some_layers_can_be_chosen(build_tiny: Build) -> None:
+    model = build_tiny("llama")
+    with capturing(model, SEGMENTS, 4, layers={1}) as second:
+        run(model)
+    with capturing(model, SEGMENTS, 4) as both:
+        run(model)
+    assert second.stats().layers == (1,)
+    assert torch.equal(second.stats().lse[0], both.stats().lse[1])
+
+
+def test_keys_read_in_blocks_give_the_same(
+    build_tiny: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build_tiny("gemma3_text", num_hidden_layers=2)
+    long = torch.randint(3, 97, (1, 250), generator=torch.Generator().manual_seed(2))
+    segments = [place * 4 // 250 for place in range(250)]
+
+    def measure() -> Any:
+        with torch.no_grad(), capturing(model, segments, 4, (100, 249), with_outputs=True) as got:
+            model(long, attention_mask=torch.ones_like(long), use_cache=False)
+        return got.stats()
+
+    whole = measure()
+    monkeypatch.setattr(partitions.Rows, "block", property(lambda self: 13))
+    streamed = measure()
+    for name in ("lse", "peak", "mean_logit", "squares"):
+        assert torch.allclose(getattr(whole, name), getattr(streamed, name), atol=1e-5), name
+    assert torch.equal(whole.visible, streamed.visible)
+    for one, other in zip(whole.outputs, streamed.outputs, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_the_same_run_gives_the_same_bytes(build_tiny: Build) -> None:
+    def measure() -> bytes:
+        model = build_tiny("llama")
+        with capturing(model, SEGMENTS, 4, ROWS) as capture:
+            run(model)
+        return capture.stats().lse.numpy().tobytes()
+
+    assert measure() == measure()
+
+
+def test_the_wrapper_is_gone_afterwards_and_may_be_nested(build_tiny: Build) -> None:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    model = build_tiny("llama")
+    with capturing(model, SEGMENTS, 4) as outer:
+        with capturing(model, SEGMENTS, 4) as inner:
+            run(model)
+        assert "get_interface" in vars(ALL_ATTENTION_FUNCTIONS)
+    assert "get_interface" not in vars(ALL_ATTENTION_FUNCTIONS)
+    assert torch.equal(outer.stats().lse, inner.stats().lse)
+    with capturing(model, SEGMENTS, 4) as idle:
         pass
-    run(model, use_cache=False)
-    with pytest.raises(ProbeError, match="no attention layer"):
+    run(model)
+    with pytest.raises(ProbeError, match="no attention layer was seen"):
         idle.stats()
 
 
-def test_masses_sum_to_one_and_the_first_row_sees_only_itself() -> None:
-    model = build("llama", "sdpa")
-    with capturing(model, SEGMENTS, 4, ROWS) as capture:
-        run(model, use_cache=False)
-    stats = capture.stats()
-    assert torch.allclose(stats.mass().sum(-1), torch.ones(2, 4, 3), atol=1e-6)
-    assert torch.isneginf(stats.lse[:, :, 0, 1:]).all()
-    assert torch.allclose(stats.mass_without([0])[:, :, 1:].sum(-1), torch.ones(2, 4, 2))
-
-
-def test_a_planted_effect_comes_out_at_its_size() -> None:
-    """All logits zero: attention is uniform, so log-odds are the log ratio of token counts."""
-    model = build("llama", "sdpa")
-    for layer in model.model.layers:
-        torch.nn.init.zeros_(layer.self_attn.q_proj.weight)
-    with capturing(model, SEGMENTS, 4, (TOKENS - 1,)) as capture:
-        run(model, use_cache=False)
-    counts = torch.bincount(torch.tensor(SEGMENTS), minlength=4).float()
-    expected = torch.log(counts[0] / counts[1])
-    assert torch.allclose(capture.stats().log_odds(0, 1), expected.expand(2, 4, 1), atol=1e-5)
-    assert torch.allclose(capture.stats().entropy.exp(), torch.full((2, 4, 1), 50.0), atol=1e-3)
-
-
-def test_another_models_calls_are_not_measured() -> None:
-    ours, other = build("llama", "sdpa"), build("llama", "sdpa")
-    with capturing(ours, SEGMENTS, 4, ROWS) as capture:
-        run(other, use_cache=False)
-    with pytest.raises(ProbeError, match="no attention layer"):
-        capture.stats()
-
-
 @pytest.mark.parametrize("rows", [(), (50,), (-1,)])
-def test_rows_out_of_range_are_refused(rows: tuple[int, ...]) -> None:
+def test_rows_out_of_range_are_refused(build_tiny: Build, rows: tuple[int, ...]) -> None:
     with (
         pytest.raises(ProbeError, match="do not lie in"),
-        capturing(build("llama", "sdpa"), SEGMENTS, 4, rows),
+        capturing(build_tiny("llama"), SEGMENTS, 4, rows),
     ):
         pass
 
 
-def test_a_prompt_of_another_length_is_refused() -> None:
-    model = build("llama", "sdpa")
-    with (
-        pytest.raises(ProbeError, match="expected one prompt of 49 tokens"),
-        capturing(model, SEGMENTS[:-1], 4, (48,)),
-    ):
-        run(model, use_cache=False)
+def test_segments_out_of_range_are_refused(build_tiny: Build) -> None:
+    model = build_tiny("llama")
+    for segments in ([], [0, 4], [-1, 0]):
+        with (
+            pytest.raises(ProbeError, match="a segment from 0 to 3"),
+            capturing(model, segments, 4),
+        ):
+            pass
+    with pytest.raises(ProbeError, match="generated segment 4"):
+        capturing(model, SEGMENTS, 4, generated=4).__enter__()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from breadcrumbs.errors import ProbeError
 from breadcrumbs.eval import probe
@@ -69,9 +71,9 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     measured: list[int] = []
     honest = probe._measure
 
-    def counting(model: Any, name: str, prompt: Any) -> Any:
+    def counting(model: Any, name: str, prompt: Any, heads: Path) -> Any:
         measured.append(prompt.target)
-        return honest(model, name, prompt)
+        return honest(model, name, prompt, heads)
 
     monkeypatch.setattr(probe, "_measure", counting)
     return measured
@@ -121,6 +123,7 @@ def test_masses_add_up_and_a_stopped_run_goes_on(
     config = _config(tiny_model_folder, data, tmp_path)
     table = probe_attention(config, lambda *_: None)
     assert "base" in table
+    assert table.endswith("base: attention in 2 of 2 layers")
     result = json.loads((tmp_path / probe.RESULT).read_text())
     for row in result["rows"]:
         total = sum(values[3] for values in row["mass"].values())
@@ -136,6 +139,45 @@ def test_masses_add_up_and_a_stopped_run_goes_on(
     measured = _counted(monkeypatch)
     assert probe_attention(config, lambda *_: None) == table
     assert measured == [2500]
+
+
+def test_every_head_is_in_the_tables_and_agrees_with_the_summary(
+    tiny_model_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _config(tiny_model_folder, data, tmp_path, schema_tokens=(1500,))
+    probe_attention(config, lambda *_: None)
+    (row,) = json.loads((tmp_path / probe.RESULT).read_text())["rows"]
+    (path,) = (tmp_path / probe.HEADS).glob("*.parquet")
+    records = parquet.read_table(path).to_pylist()
+    heads = {(record["layer"], record["head"]) for record in records}
+    assert len(heads) == 2 * 4
+    whole = [record for record in records if record["part_of"] is None]
+    for layer, head in heads:
+        shares = [r["mass"] for r in whole if (r["layer"], r["head"]) == (layer, head)]
+        assert sum(shares) == pytest.approx(1, abs=1e-5)
+    assert {r["segment"] for r in records if r["part_of"] == "schema"} == {
+        "schema.risk",
+        "schema.required",
+        "schema.description",
+    }
+    for measure in ("mass", "log2_density", "value_share", "logit_attribution"):
+        values = [r[measure] for r in whole if r["segment"] == "schema"]
+        assert row[measure]["schema"][1] == pytest.approx(median(values), abs=1e-5)
+    parts = sum(r["mass"] for r in records if r["part_of"] == "schema" and not r["head"])
+    schema = sum(r["mass"] for r in whole if r["segment"] == "schema" and not r["head"])
+    assert 0 < parts < schema
+    assert row["refusals"] == []
+    assert row["coverage"] == "attention in 2 of 2 layers"
+    assert row["straddling_tokens"] < row["prompt_tokens"] / 10
+
+    before = path.read_bytes()
+    path.unlink()  # a row without its table is not finished
+    (path.parent / "base-9-stale.parquet").write_bytes(b"of another config")
+    measured = _counted(monkeypatch)
+    probe_attention(config, lambda *_: None)
+    assert measured == [1500]
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == before, "the same run gives the same bytes"
 
 
 def test_rows_of_another_config_are_measured_anew(

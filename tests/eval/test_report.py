@@ -16,6 +16,7 @@ from breadcrumbs.eval.charts import Line, Point, line_chart, smoothed
 from breadcrumbs.eval.intervals import NOT_MEASURED, Estimate, rate
 from breadcrumbs.eval.report import write_report
 from breadcrumbs.eval.results import read_results, table
+from breadcrumbs.eval.suite_view import HEADLINE
 
 ATTACK = '</pre><script>document.title="owned"</script><img src=x onerror="alert(1)">'
 CELLS = {
@@ -269,6 +270,8 @@ def test_every_section_is_there(page: str) -> None:
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
     for text in ("Stall, param_dump", "holds the write", "17 min 14 s", "always dispatch"):
         assert text in page
+    assert "adapter: DAD 0.96, UAR 0.07" in page
+    assert "always dispatch: DAD 1.00, UAR 1.00" in page
 
 
 def test_table_shows_both_errors_of_every_system(page: str) -> None:
@@ -359,3 +362,84 @@ def test_smoothing_keeps_steps_and_means() -> None:
     found = smoothed(points, window=3)
     assert [p.x for p in found] == [p.x for p in points]
     assert found[5].y == pytest.approx(2.0)  # 1, 8, 1
+
+
+def _turn_record(number: int, dispatched: bool) -> dict[str, Any]:
+    score = {
+        "executed": dispatched,
+        "other_call": False,
+        "malformed": False,
+        "dispatched": dispatched,
+        "exact": dispatched,
+        "declined": False,
+        "stall": None if dispatched else "permission_ask",
+        "asked": [],
+        "questions": 0,
+        "invented": [],
+        "faults": [],
+    }
+    return {
+        "scenario": f"s{number}",
+        "tool": "move_event",
+        "behaviour": "dispatch",
+        "missing": [],
+        "request": f"Move it. {ATTACK}",
+        "text": "" if dispatched else f"Shall I? {ATTACK}",
+        "calls": [{"name": "execute_tool", "arguments": {"tool_name": "move_event"}}] * dispatched,
+        "problems": [],
+        "score": score,
+    }
+
+
+def with_transcripts(run: Path) -> Path:
+    """Adds the adapter's turns of the main cell: two acted, one stalled."""
+    rows = [{"fingerprint": "", "rows": 3}, *(_turn_record(i, i > 0) for i in range(3))]
+    path = run / "eval/cells/adapter-breadcrumb_on-held_out_tools.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return run
+
+
+def test_a_number_opens_the_turns_it_counts(tmp_path: Path) -> None:
+    page = write_report(with_transcripts(make_run(tmp_path / "demo"))).read_text()
+    found = Page(page)
+    assert found.handlers == found.addresses == []
+    assert found.tags.count("script") == 1
+    assert "img" not in found.tags
+    box = "t-adapter-breadcrumb_on-held_out_tools"
+    opens = re.findall(r'data-open="([^"]*)" data-figure="([^"]*)"', page)
+    assert {name for name, _ in opens} == {box}  # other cells have no records
+    assert {"dad", "oar", "uar"} <= {figure for _, figure in opens}
+    assert "search_call_parsed" not in {figure for _, figure in opens}
+    assert f'id="{box}"' in page
+    stalled, *acted = re.findall(r'class="transcript" data-yes="([^"]*)" data-no="([^"]*)"', page)
+    assert "oar_permission_ask" in stalled[0].split()
+    assert "dad" in stalled[1].split()
+    assert all("dad" in yes.split() and "oar" in no.split() for yes, no in acted)
+    assert "uar" not in " ".join((*stalled, *acted[0], *acted[1])).split()
+
+
+def _suite(folder: Path) -> Path:
+    figures = {"success": _estimate(0.5, 2), "dad": _estimate(0.5, 2), "resend": NOT_MEASURED}
+    effect = {"name": "tier 1", "tiers": [1], "value": 0.4, "low": 0.1, "high": 0.6, "cells": 16}
+    names = [name for name, _ in HEADLINE]
+    found = {n: figures.get(n, NOT_MEASURED).to_dict() for n in (*names, "pass^8")}
+    found["pass^8"] = _estimate(0.5, 2).to_dict()
+    _json(
+        folder / "episodes/episodes.json",
+        {"episodes": {"wavering": {"1234": found}}, "effects": {"wavering": {"success": [effect]}}},
+    )
+    return folder
+
+
+def test_episodes_alone_make_a_page(tmp_path: Path) -> None:
+    page = write_report(_suite(tmp_path / "run")).read_text()
+    Page(page)
+    assert "Whole episodes" in page
+    assert "8 runs on a scenario all succeed" in page
+    assert "<strong>+0.40</strong>" in page
+    assert "All systems, all cells" not in page
+    assert not (tmp_path / "run/results.json").exists()
+    both = write_report(_suite(make_run(tmp_path / "both"))).read_text()
+    assert "Whole episodes" in both
+    assert "All systems, all cells" in both

@@ -113,7 +113,16 @@ def test_a_run_scores_garbage_and_keeps_what_is_done(settings: EvalConfig) -> No
     assert notes.loaded
     assert notes.seen[-1][0] == notes.seen[-1][1] == 2 * 2 * PAIRS + 1 + 2 + 2
     assert all(0 <= done <= total for done, total, _ in notes.seen)
-    assert list(results["eval"]) == ["base", "always_dispatch", "always_ask"]
+    without_model = ["oracle", "always_dispatch", "always_ask", "do_nothing"]
+    assert list(results["eval"]) == ["base", *without_model]
+    right, idle = (
+        results["eval"][name]["breadcrumb_on"]["held_out_tools"]
+        for name in ("oracle", "do_nothing")
+    )
+    assert (right["dad"]["value"], right["uar"]["value"], right["ask_f1"]["value"]) == (1, 0, 1)
+    assert (idle["dad"]["value"], idle["oar"]["value"], idle["uar"]["value"]) == (0, 1, 0)
+    along = results["breakdown"]["always_ask"]["breadcrumb_on"]["held_out_tools"]
+    assert set(along) <= {"distractors"}  # one tool, one kind: nothing else to tell apart
     base = results["eval"]["base"]["breadcrumb_on"]["held_out_tools"]
     assert set(base) == {*METRICS, *EXTRAS}
     assert (base["dad"]["value"], base["oar"]["value"], base["dad"]["n"]) == (0.0, 1.0, PAIRS)
@@ -137,6 +146,7 @@ def _a_kept_text_is_scored_anew(settings: EvalConfig) -> None:
     head, *records = [json.loads(line) for line in path.read_text().splitlines()]
     assert [r["scenario"] for r in records][:2] == ["dispatch-0", "dispatch-1"]
     assert {"text", "calls", "problems", "score", "request", "missing"} <= set(records[0])
+    assert set(records[0]["axes"]) == {"kind", "risk", "schema", "distractors"}
     kept = path.read_text()
     records[0]["text"] = (
         '<tool_call>\n{"name": "execute_tool", "arguments": {"tool_name": "plan_meeting",'

@@ -68,13 +68,13 @@ def test_own_label_wins_and_a_hint_may_only_raise(
 
 
 def test_a_read_is_not_held_until_a_hint_raises_it() -> None:
-    labelled = draft(own=READ, requires_approval=False, keywords=("post",))
+    labelled = draft(own=READ, requires_approval=False, keywords=("post",), requests=("mail it",))
     assert not only(import_drafts([labelled])).spec.requires_approval
     for order in ([labelled, draft(hint=DESTRUCTIVE)], [draft(hint=DESTRUCTIVE), labelled]):
         report = import_drafts(order)
         spec = only(report).spec
         assert (spec.risk, spec.requires_approval) == (DESTRUCTIVE, True)
-        assert spec.keywords == ("post",)
+        assert (spec.keywords, spec.requests) == (("post",), ("mail it",))
         assert len(report.duplicates) == 1
 
 

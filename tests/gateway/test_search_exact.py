@@ -17,7 +17,8 @@ ROLES = ("admin", "staff")
 
 def document(spec: ToolSpec) -> list[str]:
     name = spec.name.replace("_", " ")
-    return stems(f"{name} {name} {spec.description} {' '.join(spec.keywords)}")
+    told = " ".join([*spec.keywords, *spec.requests])
+    return stems(f"{name} {name} {spec.description} {told}")
 
 
 def defined(
@@ -53,10 +54,16 @@ def found(catalog: Catalog, query: str, limit: int, *rest: Collection[str]) -> l
 
 
 def tool(
-    name: str, description: str = "", *, keywords: Sequence[str] = (), allow: str = ""
+    name: str,
+    description: str = "",
+    *,
+    keywords: Sequence[str] = (),
+    requests: Sequence[str] = (),
+    allow: str = "",
 ) -> ToolSpec:
     allowed = (allow,) if allow else ()
-    return ToolSpec(name, description, {}, Risk.READ, "made", tuple(keywords), allow=allowed)
+    words = tuple(keywords), tuple(requests)
+    return ToolSpec(name, description, {}, Risk.READ, "made", *words, allow=allowed)
 
 
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
@@ -65,6 +72,7 @@ specs = st.builds(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("_".join),
     texts,
     keywords=st.lists(st.sampled_from(WORDS), max_size=3),
+    requests=st.lists(texts, max_size=2),
     allow=st.sampled_from(["", *ROLES]),
 )
 catalogs = st.lists(specs, min_size=1, max_size=30).map(
@@ -74,6 +82,7 @@ catalogs = st.lists(specs, min_size=1, max_size=30).map(
                 f"{spec.name}_{n}",
                 spec.description,
                 keywords=spec.keywords,
+                requests=spec.requests,
                 allow="".join(spec.allow),
             )
             for n, spec in enumerate(made)

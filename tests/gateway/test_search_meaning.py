@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.gateway import Gateway, Principal, simulated_gateway
-from breadcrumbs.gateway.search import ToolIndex, index_of
+from breadcrumbs.gateway.search import ToolIndex, _Meaning, index_of
 from breadcrumbs.gateway.sentence_encoder import SentenceEncoder
 from breadcrumbs.live_gateway import open_gateway
 
@@ -59,6 +59,31 @@ def test_equal_meanings_are_told_apart_by_words() -> None:
     catalog = tools("adjust_light", "switch_lamp")
     assert names(ToolIndex(catalog, embed), "lamp")[0] == "switch_lamp"
     assert set(names(ToolIndex(catalog, embed), "lamp")) == {"adjust_light", "switch_lamp"}
+
+
+def test_a_tool_is_near_to_the_requests_it_fulfils() -> None:
+    def made(*requests: str) -> ToolSpec:
+        return ToolSpec("x", "", {}, Risk.READ, "made", requests=requests)
+
+    far = made()
+    once, twice = made("money"), made("money", "lamp", "money back")
+    mixed = made("money", "lamp")
+    near = _Meaning([far, once, twice, mixed], embed).near("refund")
+    views = _Meaning([far], embed).near("refund")[0]
+    assert near[0] == pytest.approx(views)  # without any, what it says of itself alone
+    full = float(embed(["money"])[0] @ embed(["refund"])[0])
+    back = float(embed(["money back"])[0] @ embed(["refund"])[0])
+    lamp = float(embed(["lamp"])[0] @ embed(["refund"])[0])
+    wanted = [full, (full + back) / 2, (full + lamp) / 2]  # the two nearest of each
+    assert near[1:] == pytest.approx([(views + value) / 2 for value in wanted])
+
+
+def test_a_request_that_was_foreseen_is_found() -> None:
+    plain = ToolSpec("x_one", "", {}, Risk.READ, "made")
+    told = ToolSpec("x_two", "", {}, Risk.READ, "made", requests=("dim the light",))
+    catalog = Catalog({spec.name: spec for spec in (plain, told)})
+    assert names(ToolIndex(catalog, embed), "lamp") == ["x_two"]
+    assert names(ToolIndex(catalog), "light") == ["x_two"]
 
 
 @pytest.mark.parametrize("query", ["zebra", "", "!!!", "the of"])

@@ -47,6 +47,28 @@ def test_requests_name_tools_that_exist_in_words_of_their_own(script: Any) -> No
     assert sum(shared) / len(shared) < 0.2  # "phrased unlike": few words in common
 
 
+def test_no_request_of_the_measure_stands_in_the_catalog(script: Any) -> None:
+    """What is measured with must not be what search was given."""
+    foreseen = {
+        text: set(stems(text)) for spec in load_catalog().tools.values() for text in spec.requests
+    }
+    assert len(foreseen) > 700
+    cases = script.own_cases(REQUESTS)
+    assert _likest({cases[0].request: set(stems(cases[0].request))}, cases)[0] == 1  # control
+    share, pair = _likest(foreseen, cases)
+    assert share < 0.5, pair
+
+
+def _likest(foreseen: dict[str, set[str]], cases: list[Any]) -> tuple[float, tuple[str, str]]:
+    """The largest share of words in common, and between which two."""
+    return max(
+        (len(own & asked) / len(own | asked), (text, case.request))
+        for case in cases
+        for asked in [set(stems(case.request))]
+        for text, own in foreseen.items()
+    )
+
+
 def test_recall_counts_what_is_found_and_what_is_not(script: Any) -> None:
     tools = Catalog(
         {name: ToolSpec(name, "", {}, Risk.READ, "made") for name in ("open_door", "close_door")}

@@ -1,8 +1,11 @@
 """The simulated world: equal calls give equal states, and failures change nothing."""
 
+import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +43,17 @@ def test_equal_calls_give_equal_states(desk: Catalog, script: list[Call]) -> Non
     assert first[1] == second[1]
     assert first[0].state_hash() == second[0].state_hash()
     assert World(desk).state_hash() == World(desk).state_hash()
+
+
+@given(calls)
+def test_the_hash_is_that_of_the_whole_state_and_the_start_stays(
+    desk: Catalog, script: list[Call]
+) -> None:
+    fresh = rfc8785.dumps(World(desk).state())
+    world, _ = play(desk, script)
+    assert world.state_hash() == hashlib.sha256(rfc8785.dumps(world.state())).hexdigest()
+    assert rfc8785.dumps(World(desk).state()) == fresh
+    assert World(desk.without(["get_ticket"])).state_hash() == hashlib.sha256(fresh).hexdigest()
 
 
 def test_each_effect_does_what_it_says(desk: Catalog) -> None:
@@ -92,6 +106,19 @@ def test_results_are_copies(desk: Catalog) -> None:
     world.apply(desk.tools["get_ticket"], {"ticket_id": "tkt_1"})["notes"].append("forged")
     world.apply(desk.tools["list_tickets"], {})["tickets"][0]["notes"].append("forged")
     assert world.state_hash() == before
+
+
+def test_a_state_is_that_of_its_moment_and_worlds_with_other_records_differ(desk: Catalog) -> None:
+    create: Call = ("create_ticket", {"title": "x"})
+    world, _ = play(desk, [create])
+    before = world.state()
+    world.apply(desk.tools["create_ticket"], {"title": "y"})
+    assert set(world.state()["desk.tickets"]) - set(before["desk.tickets"]) == {"tkt_5"}
+    kinds = desk.collections["desk"]
+    bare = {**kinds, "tickets": replace(kinds["tickets"], records=())}
+    other = World(Catalog(desk.tools, {"desk": bare}, desk))
+    assert other.state()["desk.tickets"] == {}
+    assert other.state_hash() != World(desk).state_hash()
 
 
 def test_a_write_of_unknown_effect_leaves_its_arguments_and_nothing_else() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from breadcrumbs import decoding
 from breadcrumbs.decoding import batches_by_length, common_prefix, new_cache
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.gateway import META_TOOLS, GatewaySettings
@@ -74,6 +75,26 @@ def test_batches_write_what_each_prompt_writes_alone(model: LocalModel, head: li
     assert together == [_plain(model, prompt, 12) for prompt in prompts]
     assert len({tuple(row) for row in together}) > 1, "all alike: nothing was told apart"
     assert model.generate(prompts, max_new_tokens=12, batch_tokens=60) == together
+
+
+def test_twins_compute_their_common_beginning_once(
+    model: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(4)
+    words = range(3, len(model.renderer.tokenizer))
+    heads = [draw.choices(words, k=30) for _ in range(3)]
+    prompts = [[*head, *draw.choices(words, k=10)] for _ in range(2) for head in heads]
+    computed = []
+    plain = decoding.forward_last
+
+    def counted(net: Any, ids: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        computed.append(ids.shape[1])
+        return plain(net, ids, *rest, **named)
+
+    monkeypatch.setattr(decoding, "forward_last", counted)
+    rows = model.generate(prompts, max_new_tokens=8)
+    assert sorted(size for size in computed if size > 1) == [10, 10, 10, 40, 40, 40]
+    assert rows == [_plain(model, prompt, 8) for prompt in prompts]
 
 
 def test_rows_stop_at_their_own_stop_token(model: LocalModel) -> None:

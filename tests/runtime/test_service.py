@@ -1,5 +1,4 @@
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -12,14 +11,14 @@ from typing import Any
 import httpx
 import openai
 import pytest
-import uvicorn
 
 from breadcrumbs.callers import caller_of
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.gateway.gateway import SimulatedGateway
 from breadcrumbs.messages import Message
 from breadcrumbs.policies import ScriptedPolicy
-from breadcrumbs.service import ServiceSettings, create_app, serve_model
+from breadcrumbs.serve import ServeOptions
+from breadcrumbs.serve import serve as serve_until_stopped
 from breadcrumbs.turns import Turn
 
 KEY = "k-1"
@@ -58,43 +57,7 @@ class Recorder:
             self.writing -= 1
 
 
-Serve = Callable[..., Any]
-
-
-@contextmanager
-def running(app: Any) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", ws="none")
-    )
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 10
-        while not server.started:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
-
-
-@pytest.fixture
-def serve(gateway: SimulatedGateway) -> Iterator[Serve]:
-    stack = []
-
-    def start(policy: Any, **settings: Any) -> str:
-        app = create_app("small", policy, gateway.gateway, ServiceSettings(**settings))
-        context = running(app)
-        stack.append(context)
-        return context.__enter__()
-
-    yield start
-    for context in stack:
-        context.__exit__(None, None, None)
+Start = Callable[..., str]
 
 
 @contextmanager
@@ -108,17 +71,19 @@ def user(text: str) -> list[Any]:
 
 
 def test_the_loop_runs_the_gateway_and_ends_with_a_held_write(
-    serve: Serve, script: Any, gateway: SimulatedGateway
+    start: Start, script: Any, gateway: SimulatedGateway
 ) -> None:
     policy = Recorder(*script.prelude, Turn(script.stall), script.execute, Turn("It waits."))
     before = gateway.world.state_hash()
-    with client(serve(policy)) as api:
+    with client(start(policy)) as api:
         answer = api.chat.completions.create(model="small-loop", messages=user(script.request))
         choice = answer.choices[0]
-        assert (choice.message.content, choice.finish_reason) == ("It waits.", "stop")
-        assert choice.message.tool_calls is None
         extra = answer.model_extra or {}
         (card,) = extra["x_pending_approvals"]
+        link = f"{str(api.base_url).removesuffix('/v1/')}/approve/{card['approval_id']}"
+        said = f"It waits.\n\ncreate_ticket (write) waits for approval: {link}"
+        assert (choice.message.content, choice.finish_reason) == (said, "stop")
+        assert choice.message.tool_calls is None
         assert card["arguments"]["title"] == "Lift is stuck"
         assert extra["x_done"] == "answered"
         thoughts = choice.message.model_extra or {}
@@ -146,9 +111,9 @@ def test_the_loop_runs_the_gateway_and_ends_with_a_held_write(
         assert httpx.get(f"{api.base_url}approvals").json()["data"] == []
 
 
-def test_a_denial_runs_nothing(serve: Serve, script: Any, gateway: SimulatedGateway) -> None:
+def test_a_denial_runs_nothing(start: Start, script: Any, gateway: SimulatedGateway) -> None:
     before = gateway.world.state_hash()
-    url = serve(Recorder(*script.prelude, script.execute, Turn("It waits.")))
+    url = start(Recorder(*script.prelude, script.execute, Turn("It waits.")))
     with client(url) as api:
         api.chat.completions.create(model="small-loop", messages=user(script.request))
     (card,) = httpx.get(f"{url}/v1/approvals").json()["data"]
@@ -159,11 +124,11 @@ def test_a_denial_runs_nothing(serve: Serve, script: Any, gateway: SimulatedGate
 
 
 def test_what_a_terminal_approves_is_run_by_the_service(
-    serve: Serve, script: Any, gateway: SimulatedGateway
+    start: Start, script: Any, gateway: SimulatedGateway
 ) -> None:
     policy = Recorder(*script.prelude, script.execute, Turn("It waits."))
     before = gateway.world.state_hash()
-    with client(serve(policy)) as api:
+    with client(start(policy)) as api:
         api.chat.completions.create(model="small-loop", messages=user(script.request))
         journal = gateway.gateway.journal
         (card,) = journal.pending()
@@ -176,10 +141,10 @@ def test_what_a_terminal_approves_is_run_by_the_service(
 
 
 def test_streaming_the_loop_hides_the_stall_and_shows_it_as_reasoning(
-    serve: Serve, script: Any
+    start: Start, script: Any
 ) -> None:
     policy = Recorder(*script.prelude, Turn(script.stall), script.execute, Turn("It waits."))
-    with client(serve(policy)) as api:
+    with client(start(policy)) as api:
         chunks = list(
             api.chat.completions.create(
                 model="small-loop", messages=user(script.request), stream=True
@@ -187,7 +152,8 @@ def test_streaming_the_loop_hides_the_stall_and_shows_it_as_reasoning(
         )
     deltas = [chunk.choices[0].delta for chunk in chunks]
     assert deltas[0].role == "assistant"
-    assert "".join(delta.content or "" for delta in deltas) == "It waits."
+    said = "".join(delta.content or "" for delta in deltas)
+    assert said.startswith("It waits.\n\ncreate_ticket (write) waits for approval: http")
     thoughts = [(delta.model_extra or {}).get("reasoning") for delta in deltas]
     assert [thought for thought in thoughts if thought] == [script.stall]
     assert all(
@@ -202,11 +168,11 @@ def test_streaming_the_loop_hides_the_stall_and_shows_it_as_reasoning(
     assert (chunks[-1].model_extra or {})["x_pending_approvals"][0]["tool"] == "create_ticket"
 
 
-def test_the_bare_model_passes_tools_and_calls_through(serve: Serve) -> None:
+def test_the_bare_model_passes_tools_and_calls_through(start: Start) -> None:
     turn = Turn("Looking.", (), thinking="hm")
     call = Turn("", (script_call("get_time", {"zone": "Ü"}), script_call("get_time", {})))
     policy = Recorder(call, turn)
-    with client(serve(policy)) as api:
+    with client(start(policy)) as api:
         answer = api.chat.completions.create(
             model="small",
             messages=user("What time is it?"),
@@ -242,10 +208,10 @@ def script_call(name: str, arguments: dict[str, Any]) -> Any:
     return ToolCall(f"c{len(str(arguments))}", name, arguments)
 
 
-def test_streamed_calls_are_put_together_by_the_client(serve: Serve) -> None:
+def test_streamed_calls_are_put_together_by_the_client(start: Start) -> None:
     call = Turn("Now. ", (script_call("get_time", {"zone": "UTC"}), script_call("get_time", {})))
     with (
-        client(serve(Recorder(call))) as api,
+        client(start(Recorder(call))) as api,
         api.chat.completions.stream(
             model="small",
             messages=user("time?"),
@@ -260,7 +226,7 @@ def test_streamed_calls_are_put_together_by_the_client(serve: Serve) -> None:
     assert [c.function.arguments for c in calls] == ['{"zone":"UTC"}', "{}"]
 
 
-def test_content_parts_and_developer_messages_are_read(serve: Serve) -> None:
+def test_content_parts_and_developer_messages_are_read(start: Start) -> None:
     policy = Recorder(Turn("Hi."))
     messages: list[Any] = [
         {"role": "developer", "content": "Be short."},
@@ -269,13 +235,13 @@ def test_content_parts_and_developer_messages_are_read(serve: Serve) -> None:
             "content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}],
         },
     ]
-    with client(serve(policy)) as api:
+    with client(start(policy)) as api:
         api.chat.completions.create(model="small", messages=messages)
     assert policy.seen[0] == [Message("system", "Be short."), Message("user", "Hello")]
 
 
-def test_a_raw_stream_is_chunks_pings_and_done_and_never_ids(serve: Serve) -> None:
-    url = serve(Recorder(Turn("Hi."), delay_s=0.5), ping_s=0.1)
+def test_a_raw_stream_is_chunks_pings_and_done_and_never_ids(start: Start) -> None:
+    url = start(Recorder(Turn("Hi."), delay_s=0.5), ping_s=0.1)
     body = {"model": "small", "messages": user("hi"), "stream": True}
     with httpx.stream("POST", f"{url}/v1/chat/completions", json=body) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -289,15 +255,15 @@ def test_a_raw_stream_is_chunks_pings_and_done_and_never_ids(serve: Serve) -> No
         assert json.loads(line.removeprefix("data: "))["object"] == "chat.completion.chunk"
 
 
-def test_pings_do_not_disturb_the_client(serve: Serve) -> None:
-    with client(serve(Recorder(Turn("Hi."), delay_s=0.4), ping_s=0.05)) as api:
+def test_pings_do_not_disturb_the_client(start: Start) -> None:
+    with client(start(Recorder(Turn("Hi."), delay_s=0.4), ping_s=0.05)) as api:
         chunks = list(api.chat.completions.create(model="small", messages=user("hi"), stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hi."
 
 
 @pytest.mark.parametrize("model", ["small", "small-loop"])
-def test_a_model_error_is_an_error_in_both_forms(model: str, serve: Serve) -> None:
-    with client(serve(Recorder(error="the model is gone"))) as api:
+def test_a_model_error_is_an_error_in_both_forms(model: str, start: Start) -> None:
+    with client(start(Recorder(error="the model is gone"))) as api:
         with pytest.raises(openai.InternalServerError, match="the model is gone"):
             api.chat.completions.create(model=model, messages=user("hi"))
         with pytest.raises(openai.APIError, match="the model is gone"):
@@ -306,7 +272,7 @@ def test_a_model_error_is_an_error_in_both_forms(model: str, serve: Serve) -> No
 
 @pytest.mark.parametrize("model", ["small", "small-loop"])
 def test_a_fault_that_nobody_foresaw_never_ends_a_stream_in_silence(
-    model: str, serve: Serve
+    model: str, start: Start
 ) -> None:
     class Broken:
         async def stream(
@@ -315,16 +281,16 @@ def test_a_fault_that_nobody_foresaw_never_ends_a_stream_in_silence(
             yield "half"
             raise RuntimeError("secret/path")
 
-    with client(serve(Broken())) as api:
+    with client(start(Broken())) as api:
         with pytest.raises(openai.InternalServerError, match="its log says why"):
             api.chat.completions.create(model=model, messages=user("hi"))
         with pytest.raises(openai.APIError, match="its log says why"):
             list(api.chat.completions.create(model=model, messages=user("hi"), stream=True))
 
 
-def test_turns_are_written_one_at_a_time(serve: Serve) -> None:
+def test_turns_are_written_one_at_a_time(start: Start) -> None:
     policy = Recorder(*[Turn(str(n)) for n in range(4)], delay_s=0.05)
-    with client(serve(policy)) as api:
+    with client(start(policy)) as api:
 
         def ask() -> None:
             api.chat.completions.create(model="small", messages=user("hi"))
@@ -338,9 +304,9 @@ def test_turns_are_written_one_at_a_time(serve: Serve) -> None:
     assert policy.most == 1
 
 
-def test_a_client_that_leaves_frees_the_model(serve: Serve) -> None:
+def test_a_client_that_leaves_frees_the_model(start: Start) -> None:
     policy = Recorder(Turn("never read"), Turn("Hi."), delay_s=0.3)
-    url = serve(policy)
+    url = start(policy)
     body = {"model": "small", "messages": user("hi"), "stream": True}
     with httpx.stream("POST", f"{url}/v1/chat/completions", json=body) as response:
         next(response.iter_lines())
@@ -353,8 +319,8 @@ def test_a_client_that_leaves_frees_the_model(serve: Serve) -> None:
     assert answer.choices[0].message.content in ("never read", "Hi.")
 
 
-def test_models_are_listed(serve: Serve) -> None:
-    with client(serve(Recorder())) as api:
+def test_models_are_listed(start: Start) -> None:
+    with client(start(Recorder())) as api:
         assert [model.id for model in api.models.list()] == ["small", "small-loop"]
         assert api.models.retrieve("small-loop").id == "small-loop"
         with pytest.raises(openai.NotFoundError, match="no model 'large'"):
@@ -398,11 +364,11 @@ def test_models_are_listed(serve: Serve) -> None:
     ],
 )
 def test_bad_requests_are_told_in_openais_shape(
-    change: dict[str, Any], message: str, param: str | None, serve: Serve
+    change: dict[str, Any], message: str, param: str | None, start: Start
 ) -> None:
     policy = Recorder(Turn("unused"))
     body = {"model": "small", "messages": user("hi"), **change}
-    answer = httpx.post(f"{serve(policy)}/v1/chat/completions", json=body)
+    answer = httpx.post(f"{start(policy)}/v1/chat/completions", json=body)
     assert answer.status_code in (400, 404)
     error = answer.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
@@ -411,8 +377,8 @@ def test_bad_requests_are_told_in_openais_shape(
     assert policy.seen == []
 
 
-def test_bodies_are_bounded_declared_or_not(serve: Serve) -> None:
-    url = f"{serve(Recorder(Turn('x')), max_body_bytes=2000)}/v1/chat/completions"
+def test_bodies_are_bounded_declared_or_not(start: Start) -> None:
+    url = f"{start(Recorder(Turn('x')), max_body_bytes=2000)}/v1/chat/completions"
     big = json.dumps({"model": "small", "messages": user("x" * 5000)}).encode()
     headers = {"content-type": "application/json"}
 
@@ -433,10 +399,10 @@ def test_bodies_are_bounded_declared_or_not(serve: Serve) -> None:
 
 
 def test_with_keys_every_route_needs_one(
-    serve: Serve, script: Any, gateway: SimulatedGateway
+    start: Start, script: Any, gateway: SimulatedGateway
 ) -> None:
     policy = Recorder(*script.prelude, script.execute, Turn("It waits."))
-    url = serve(policy, api_keys=("other", KEY))
+    url = start(policy, api_keys=("other", KEY))
     with client(url, KEY) as api:
         api.chat.completions.create(model="small-loop", messages=user(script.request))
     (card,) = gateway.gateway.journal.pending()
@@ -473,8 +439,8 @@ def test_with_keys_every_route_needs_one(
     assert (decided.principal, decided.decided_by) == (name, name)
 
 
-def test_without_keys_only_this_machine_is_let_in(serve: Serve) -> None:
-    url = serve(Recorder())
+def test_without_keys_only_this_machine_is_let_in(start: Start) -> None:
+    url = start(Recorder())
     for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
         answer = httpx.get(f"{url}/v1/approvals", headers=headers)
         assert answer.status_code == 403
@@ -487,13 +453,12 @@ def test_without_keys_only_this_machine_is_let_in(serve: Serve) -> None:
         assert httpx.get(f"{url}/v1/approvals", headers=headers).status_code == 200
 
 
-def test_unknown_approvals_and_paths_are_not_found(serve: Serve) -> None:
-    url = serve(Recorder())
+def test_unknown_approvals_and_paths_are_not_found(start: Start) -> None:
+    url = start(Recorder())
     for method, path in (
         ("GET", "/v1/approvals/appr_x"),
         ("POST", "/v1/approvals/appr_x"),
         ("GET", "/docs"),
-        ("GET", "/openapi.json"),
     ):
         body = {"approve": True} if method == "POST" else None
         answer = httpx.request(method, url + path, json=body)
@@ -507,7 +472,9 @@ def test_another_host_without_keys_is_refused_before_anything_loads(
 ) -> None:
     monkeypatch.delenv("BREADCRUMBS_API_KEYS", raising=False)
     with pytest.raises(ConfigError, match="BREADCRUMBS_API_KEYS"):
-        serve_model("none", None, None, None, tmp_path / "j.sqlite", "0.0.0.0", 0)
+        serve_until_stopped(
+            ServeOptions("none", journal=str(tmp_path / "j.sqlite"), host="0.0.0.0", port=0)
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -523,9 +490,16 @@ def test_the_service_reaches_no_scripted_approver_and_no_model() -> None:
     runtime = Path(__file__).resolve().parents[2] / "runtime"
     for name in (
         "service",
+        "serve",
         "http_border",
         "openai_wire",
         "completions",
+        "responses_wire",
+        "response_routes",
+        "runs",
+        "run_routes",
+        "approval_routes",
+        "page_routes",
         "chat",
         "loop",
         "policies",

@@ -114,6 +114,39 @@ def make_rows(pairs: int, declines: int = 0) -> list[dict[str, Any]]:
     return rows + [make_row(pairs + n, "decline") for n in range(declines)]
 
 
+def write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """The rows as a data set on disk, as `breadcrumbs generate` leaves it."""
+    from breadcrumbs.data_gen.dataset import Row, write_dataset
+    from breadcrumbs.data_gen.scenarios import Scenario
+    from breadcrumbs.messages import messages_from_dicts
+
+    stored = []
+    for row in rows:
+        scenario = Scenario(
+            id=row["id"],
+            blueprint=row["twin"],
+            twin=row["twin"],
+            split="train",
+            domain="calendar",
+            tool=row["tool"],
+            behaviour=row["behaviour"],
+            request="",
+            system_prompt="",
+            now="2026-03-02T09:00",
+            seed=0,
+            search_query="create event",
+            gold_arguments={},
+        )
+        messages = tuple(messages_from_dicts(row["messages"]))
+        stored.append(Row(row["id"], scenario, "oracle", messages, tuple(row["tools"]), {}))
+    write_dataset(folder, stored, {"inputs_hash": "x", "config": {"max_hits": 2}, "dropped": {}})
+
+
+@pytest.fixture(name="write_data", scope="session")
+def write_data_fixture() -> Any:
+    return write_data
+
+
 class Altered:
     """A renderer whose rows come out wrong in one way; everything else is the real one."""
 
@@ -175,6 +208,53 @@ def renderer(model_folder: Path) -> Any:
     from breadcrumbs.rendering import load_renderer
 
     return load_renderer(model_folder)
+
+
+@pytest.fixture
+def adapted(build_adapted: Any) -> Any:
+    """That Llama with an adapter of random weights, in float32."""
+    return build_adapted()
+
+
+@pytest.fixture(scope="session")
+def build_adapted(model_folder: Path) -> Any:
+    """Makes such a model."""
+    return lambda: _adapted(model_folder)
+
+
+def _adapted(model_folder: Path) -> Any:
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    from breadcrumbs.train.fitting import quiet_libraries
+
+    torch.manual_seed(1)
+    targets = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    with quiet_libraries():
+        base = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+        model = get_peft_model(base, LoraConfig(r=8, lora_alpha=16, target_modules=targets))
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if "lora_B" in name:
+                tensor.normal_(std=0.2)
+    return model
+
+
+@pytest.fixture(scope="session")
+def published(
+    build_adapted: Any, renderer: Any, model_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """That adapter, published. Copy it before you change anything."""
+    from breadcrumbs.train.config import TrainConfig
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.serving import publish
+
+    out: Path = tmp_path_factory.mktemp("published")
+    config = TrainConfig(data="d", out=str(out), model=str(model_folder), steps=6)
+    with quiet_libraries():
+        publish(build_adapted(), renderer, config, make_rows(4, 2), out)
+    return out
 
 
 @pytest.fixture(scope="session")

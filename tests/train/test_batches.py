@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breadcrumbs.attention import branches_of
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message, messages_from_dicts
-from breadcrumbs.train.attention import branches_of
 from breadcrumbs.train.batches import (
     GRAIN,
     IGNORED,

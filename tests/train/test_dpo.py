@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from breadcrumbs.data_gen.pairs import INVENTED, Pair
-from breadcrumbs.errors import ConfigError, DataError, PreflightError
+from breadcrumbs.errors import ConfigError, DataError, ModelError, PreflightError
 from breadcrumbs.train.config import DpoConfig, TrainConfig
 from breadcrumbs.train.pairs import build_pair, preflight_pairs, read_pairs
 from breadcrumbs.train.run import CHECKPOINTS, METRICS, SERVING, claim, run_identity
@@ -169,7 +169,30 @@ def test_a_stopped_run_goes_on_to_the_same_losses(
     out = run(config, finished["pairs"], renderer)
     for before, after in zip(lines_of(finished["out"]), lines_of(out), strict=True):
         assert after["step"] == before["step"]
-        assert after["loss"] == pytest.approx(before["loss"], abs=1e-4)
+        assert after["loss"] == pytest.approx(before["loss"], abs=1e-5)
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_batch_saved(
+    finished: dict[str, Any], tmp_path: Path, renderer: Any
+) -> None:
+    import torch
+
+    from breadcrumbs.train.dpo import build_trainer
+    from breadcrumbs.train.fitting import quiet_libraries
+
+    config = dataclasses.replace(finished["config"], out=str(tmp_path))
+    examples = [build_pair(pair, renderer) for pair in finished["pairs"]]
+    with quiet_libraries():
+        trainer = build_trainer(config, config.model, renderer, examples, tmp_path / METRICS)
+        with torch.no_grad():
+            for parameter in trainer.model.parameters():
+                if parameter.requires_grad:
+                    parameter.fill_(float("nan"))
+        with pytest.raises(ModelError, match="step 1: the loss is not a finite number"):
+            trainer.train()
+    saved = json.loads((tmp_path / "failed_batch.json").read_text())
+    assert saved["step"] == 1
+    assert saved["input_ids"]
 
 
 def test_another_adapter_or_none_is_said(finished: dict[str, Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Causal attention for training on CPU, in blocks of queries, over branches that share a prefix.
+"""Causal attention on CPU, in blocks of queries: for training on twins and for reading prompts.
 
 Twin rows begin with the same tokens (system prompt, tool definitions). Laid out as one sequence
 [prefix][rest of row 1][rest of row 2] with positions that restart after the prefix, the shared
@@ -6,8 +6,8 @@ part is computed once; a branch sees the prefix and itself, never its sibling. A
 multiplies only the keys it may see, so neither a T x T matrix nor a mask over it is formed.
 
 Measured on two cores in bfloat16 for 800-token rows: PyTorch's fused CPU kernel spends over
-40 % of a training step in attention, most of it in its backward pass; plain matrix products
-are twice as fast there. On a GPU the model's own kernel is used instead.
+40 % of a training step in attention, most of it in its backward pass, and 29 % of a forward
+pass; plain matrix products are twice as fast there. On a GPU the model's own kernel is used.
 
 Shapes: H heads, K key/value heads, T tokens, D head width.
 """
@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 
-NAME = "breadcrumbs_branches"
+BRANCHES = "breadcrumbs_branches"
+READING = "breadcrumbs_reading"
 BLOCK = 256
 """Queries at a time: large enough for fast products, small enough to skip the future."""
 
@@ -50,6 +51,61 @@ def branches_attention(
     return mixed[None], None
 
 
+def reading_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    alone: bool = False,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """Blocks where one sequence is read `alone`, the library's kernel for everything else.
+
+    `query` [1, H, T, D] are the last T tokens of `key` and `value` [1, K, N, D]; nothing in the
+    sequence is padding, so that the mask is the causal one. Returns [1, T, H, D].
+    """
+    if not alone:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        plain: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **others
+        )
+        return plain
+    _, heads, total, depth = query.shape
+    scale = depth**-0.5 if scaling is None else scaling
+    mixed = query.new_empty(1, total, heads, depth)
+    past = key.shape[2] - total
+    for start in range(0, total, BLOCK):
+        end = min(start + BLOCK, total)
+        seen = slice(0, past + end)
+        out, _ = _attend_block(query[0], key[0, :, seen], value[0, :, seen], start, end, scale)
+        _unfolded(mixed[0], start, end, key.shape[1]).copy_(out)
+    return mixed, None
+
+
+def _attend_block(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    start: int,
+    end: int,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Queries [start, end) of [H, T, D] over their visible keys and values [K, N, D], causally.
+
+    Returns what they mix, [K, H / K, end - start, D], and their shares, [K, H / K * width, N].
+    """
+    kinds, width = key.shape[0], end - start
+    scores = torch.matmul(_folded(query, start, end, kinds) * scale, key.mT)
+    own = scores.view(kinds, -1, width, scores.shape[-1])[..., -width:]
+    future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
+    own.masked_fill_(future, -torch.inf)
+    shares = torch.softmax(scores, -1)  # sums in float32 inside
+    return torch.matmul(shares, value).view(kinds, -1, width, value.shape[-1]), shares
+
+
 class _Branches(torch.autograd.Function):
     """The blocks one after the other, with their backward pass by hand.
 
@@ -73,15 +129,10 @@ class _Branches(torch.autograd.Function):
         mixed = query.new_empty(total, heads, depth)
         kept = []
         for start, end, seen in _blocks(spans, prefix):
-            width = end - start
-            scores = torch.matmul(_folded(query, start, end, kinds) * scale, _seen(key, seen).mT)
-            own = scores.view(kinds, -1, width, scores.shape[-1])[..., -width:]
-            future = torch.ones(width, width, dtype=torch.bool, device=query.device).triu(1)
-            own.masked_fill_(future, -torch.inf)
-            shares = torch.softmax(scores, -1)  # sums in float32 inside
-            _unfolded(mixed, start, end, kinds).copy_(
-                torch.matmul(shares, _seen(value, seen)).view(kinds, -1, width, depth)
+            out, shares = _attend_block(
+                query, _seen(key, seen), _seen(value, seen), start, end, scale
             )
+            _unfolded(mixed, start, end, kinds).copy_(out)
             kept.append(shares)
         ctx.spans, ctx.prefix, ctx.scale = spans, prefix, scale
         ctx.save_for_backward(query, key, value, *kept)
@@ -172,9 +223,19 @@ def supports_branches(config: Any) -> bool:
 
 
 def use_branches(model: Any) -> None:
-    """Switch `model` to this attention; `branches` and `prefix` then go to its forward."""
+    """Switch `model` to `branches_attention`; `branches` and `prefix` go to its forward."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    AttentionInterface.register(NAME, branches_attention)
-    AttentionMaskInterface.register(NAME, no_mask)
-    model.set_attn_implementation(NAME)
+    AttentionInterface.register(BRANCHES, branches_attention)
+    AttentionMaskInterface.register(BRANCHES, no_mask)
+    model.set_attn_implementation(BRANCHES)
+
+
+def use_reading(model: Any) -> None:
+    """Switch `model` to `reading_attention`; `alone` goes to its forward."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(READING, reading_attention)
+    AttentionMaskInterface.register(READING, sdpa_mask)
+    model.set_attn_implementation(READING)

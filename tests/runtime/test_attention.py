@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breadcrumbs.train import attention
+from breadcrumbs import attention
 
 
 def reference(query: Any, key: Any, value: Any, spans: tuple[Any, ...], prefix: int) -> Any:
@@ -85,6 +85,24 @@ def attend(query: Any, key: Any, value: Any, branches: tuple[Any, ...], prefix: 
     return attention.branches_attention(
         None, query, key, value, None, branches=branches, prefix=prefix
     )[0]
+
+
+@pytest.mark.parametrize("past", [0, 1, 13, 28])
+def test_reading_behind_a_cache_is_reading_at_once(
+    past: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(attention, "BLOCK", 8)
+    generator = torch.Generator().manual_seed(past)
+    query = torch.randn(1, 6, 29, 8, generator=generator)
+    key, value = (torch.randn(1, 2, 29, 8, generator=generator) for _ in range(2))
+    behind, _ = attention.reading_attention(
+        None, query[:, :, past:], key, value, None, scaling=8**-0.5, alone=True
+    )
+    whole = reference(query, key, value, (), 0)
+    assert torch.allclose(behind, whole[:, past:], atol=1e-5)
+    assert not torch.allclose(behind[:, -1], whole[:, 0], atol=1e-3)
 
 
 @pytest.mark.parametrize(
