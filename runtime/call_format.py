@@ -55,6 +55,8 @@ class CallFormat:
     """Where the template takes reasoning from; None: from the content, in <think>."""
     wants_description: bool = False
     """Whether the template fails on a tool without one."""
+    sorts_keys: bool = False
+    """Whether the family's own templates write arguments in the order of their names."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -121,6 +123,7 @@ GEMMA = CallFormat(
     call_stop="<|tool_response>",
     thinks=("<|channel>thought\n", "<channel|>"),
     thought_key="reasoning_content",
+    sorts_keys=True,
 )
 HARMONY = CallFormat(
     "harmony",

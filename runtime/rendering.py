@@ -7,7 +7,6 @@ checked to stand behind the very prompt that serving would send.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from breadcrumbs.call_format import CallFormat, find_format, probe_call, split_thinking
+from breadcrumbs.chat_templates import (
+    PINNED_CLOCK,
+    PROBE_TOOL,
+    pinned,
+    render_probe,
+    shipped_template,
+)
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line
@@ -34,14 +40,6 @@ __all__ = ["Rendered", "Renderer", "Segment", "TrainingRow", "TurnSpan", "load_r
 
 IGNORED = -100
 Tools = Sequence[Mapping[str, Any]]
-PINNED_CLOCK = (
-    "{% macro strftime_now(format) %}{{ format.replace('%Y', '2024').replace('%m', '07')"
-    ".replace('%d', '26').replace('%b', 'Jul').replace('%B', 'July') }}{% endmacro %}"
-)
-"""Stands before a template that writes today's date: trained text would differ from tomorrow's.
-
-The day is the one that Llama's templates fall back to. The true one is said by the system message.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +230,7 @@ class Renderer:
                 Message("assistant", thought, (call,)),
             ]
             try:
-                self.training_row(conversation, [_PROBE_TOOL])
+                self.training_row(conversation, [PROBE_TOOL])
             except DataError as error:
                 faults.append(str(error))
                 continue
@@ -256,8 +254,8 @@ class Renderer:
             if message.tool_calls
             else (Message("assistant", "probe_text"), Message("user", "probe_user"))
         )
-        before = self._text([*asked, said], [_PROBE_TOOL], False)
-        if not self._text([*asked, said, answer], [_PROBE_TOOL], False).startswith(before + stop):
+        before = self._text([*asked, said], [PROBE_TOOL], False)
+        if not self._text([*asked, said, answer], [PROBE_TOOL], False).startswith(before + stop):
             raise DataError(
                 "the chat template does not close the last assistant turn: use another template"
             )
@@ -387,7 +385,7 @@ class Renderer:
         Raises:
             ModelError: it fails, or drops the tools, the call or the result.
         """
-        rendered = _render_probe(self.tokenizer, self.template)
+        rendered = render_probe(self.tokenizer, self.template)
         if rendered is None:
             raise ModelError(
                 "the chat template has no tool support (tools, calls or tool results are left "
@@ -395,11 +393,6 @@ class Renderer:
             )
         prompt, whole = rendered
         return prompt, whole[len(commonprefix([prompt, whole])) :]
-
-
-def pinned(template: str) -> str:
-    """The template with a clock that stands still, if it looks at one."""
-    return PINNED_CLOCK + template if "strftime_now" in template else template
 
 
 def load_renderer(source: str | Path | Any) -> Renderer:
@@ -413,7 +406,7 @@ def load_renderer(source: str | Path | Any) -> Renderer:
     """
     tokenizer = _load_tokenizer(Path(source)) if isinstance(source, (str, Path)) else source
     template = tokenizer.chat_template
-    if isinstance(template, str) and _render_probe(tokenizer, template) is not None:
+    if isinstance(template, str) and render_probe(tokenizer, template) is not None:
         return Renderer(tokenizer, template)
     vocabulary = tokenizer.get_vocab()
     if "<|im_start|>" not in vocabulary or "<|im_end|>" not in vocabulary:
@@ -434,57 +427,3 @@ def _load_tokenizer(folder: Path) -> Any:
             f"{folder}: no usable tokenizer here ({first_line(error)}); "
             "give a complete model folder"
         ) from error
-
-
-def shipped_template(name: str) -> str:
-    """A chat template read from the installed TRL, without importing it."""
-    spec = importlib.util.find_spec("trl")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    for place in places:
-        path = Path(place) / "chat_templates" / f"{name}.jinja"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    raise ModelError(f"TRL's {name} chat template is not installed; run: pip install 'trl>=1.16'")
-
-
-_PROBE_TOOL = {
-    "type": "function",
-    "function": {
-        "name": probe_call().name,
-        "description": "probe_description",
-        "parameters": {
-            "type": "object",
-            "properties": {"probe_key": {"type": "string"}},
-            "required": ["probe_key"],
-        },
-    },
-}
-
-
-def _render_probe(tokenizer: Any, template: str) -> tuple[str, str] | None:
-    from jinja2 import TemplateError
-
-    call = probe_call()
-    messages = [
-        Message("system", "probe_system"),
-        Message("user", "probe_user"),
-        Message("assistant", "", tool_calls=(call,)),
-        Message("tool", "probe_result", tool_call_id=call.id),
-    ]
-
-    def rendered(count: int) -> str:
-        text: str = tokenizer.apply_chat_template(
-            [m.to_template() for m in messages[:count]],
-            tools=[_PROBE_TOOL],
-            chat_template=template,
-            add_generation_prompt=True,
-            tokenize=False,
-        )
-        return text
-
-    try:
-        prompt, text = rendered(2), rendered(4)
-    except (TemplateError, ValueError, TypeError, KeyError):
-        return None
-    wanted = ("probe_description", "probe_key", "probe_value", "probe_result", "probe_system")
-    return (prompt, text) if all(word in text for word in wanted) else None

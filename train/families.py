@@ -129,7 +129,7 @@ class Verdict:
 
 def template_of(name: str) -> str:
     """A template's text: TRL's from the installed package, or our own."""
-    from breadcrumbs.rendering import shipped_template
+    from breadcrumbs.chat_templates import shipped_template
 
     return MISTRAL_FORMAT if name == OURS else shipped_template(name)
 
@@ -220,7 +220,7 @@ def _tags_fault(row: Mapping[str, Any], renderer: Renderer) -> str | None:
 
 
 def _trl_agrees(row: Mapping[str, Any], renderer: Renderer, name: str) -> bool:
-    from breadcrumbs.rendering import pinned, shipped_template
+    from breadcrumbs.chat_templates import pinned, shipped_template
 
     try:
         template = shipped_template(f"{name}_training")

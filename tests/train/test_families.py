@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from breadcrumbs.chat_templates import PINNED_CLOCK, shipped_template
 from breadcrumbs.errors import ModelError, PreflightError
-from breadcrumbs.rendering import PINNED_CLOCK, Renderer, shipped_template
+from breadcrumbs.rendering import Renderer
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.families import (
     FAMILIES,
