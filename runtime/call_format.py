@@ -6,6 +6,7 @@ like a call and is none becomes a problem of the turn, so that the loop can name
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +58,8 @@ class CallFormat:
     """Whether the template fails on a tool without one."""
     sorts_keys: bool = False
     """Whether the family's own templates write arguments in the order of their names."""
+    id_chars: int = 0
+    """How many letters and digits the template wants a call's id to have; 0: it takes any."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -66,6 +69,16 @@ class CallFormat:
     def stop_behind(self, calls: bool) -> str:
         """What ends a turn with calls, or one without."""
         return (self.call_stop if calls else "") or self.stop_text
+
+    def shown_id(self, call_id: str) -> str:
+        """A call's id as the template takes it: `call_1` becomes `call00001` for Mistral."""
+        if not self.id_chars:
+            return call_id
+        plain = re.sub(r"[^A-Za-z0-9]", "", call_id)
+        if len(plain) > self.id_chars:
+            return hashlib.sha256(call_id.encode()).hexdigest()[: self.id_chars]
+        head = plain.rstrip("0123456789")
+        return head + plain[len(head) :].zfill(self.id_chars - len(head))
 
     def parse_turn(self, text: str, first_id: int = 1, tools: Tools = ()) -> Turn:
         """Read one assistant turn; see the module's `parse_turn`."""
@@ -144,7 +157,7 @@ HARMONY = CallFormat(
 PYTHONIC = CallFormat(
     "pythonic", "<|tool_call_start|>", "<|tool_call_end|>", read_pythonic, "<|im_end|>"
 )
-MISTRAL = CallFormat("mistral", "[TOOL_CALLS]", "", read_mistral, "</s>")
+MISTRAL = CallFormat("mistral", "[TOOL_CALLS]", "", read_mistral, "</s>", id_chars=9)
 KINDS = (HERMES, XML, GLM, LLAMA, GEMMA, HARMONY, PYTHONIC, MISTRAL)
 
 FORMATS: Mapping[str, CallFormat] = MappingProxyType(

@@ -198,9 +198,14 @@ class Renderer:
         return TrainingRow(ids, labels, turns)
 
     def template_message(self, message: Message) -> dict[str, Any]:
-        """A message in the shape the template reads, its reasoning where the template takes it."""
+        """A message in the shape the template reads, its reasoning and ids as it takes them."""
+        form = self.call_format
         shape = message.to_template()
-        key = self.call_format.thought_key
+        if message.tool_call_id is not None:
+            shape["tool_call_id"] = form.shown_id(message.tool_call_id)
+        for call in shape.get("tool_calls", ()):
+            call["id"] = form.shown_id(call["id"])
+        key = form.thought_key
         if key is not None and message.role == "assistant":
             thought, said = split_thinking(message.content)
             if thought:
@@ -406,6 +411,8 @@ def load_renderer(source: str | Path | Any) -> Renderer:
     """
     tokenizer = _load_tokenizer(Path(source)) if isinstance(source, (str, Path)) else source
     template = tokenizer.chat_template
+    if isinstance(template, dict):  # by name: transformers takes this one where there are tools
+        template = template.get("tool_use", template.get("default"))
     if isinstance(template, str) and render_probe(tokenizer, template) is not None:
         return Renderer(tokenizer, template)
     vocabulary = tokenizer.get_vocab()

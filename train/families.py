@@ -37,6 +37,8 @@ MISTRAL_FORMAT = """{{- bos_token }}
 {%- elif message.role == 'assistant' and message.tool_calls %}
 {{- message.content + '[TOOL_CALLS] [' }}
 {%- for call in message.tool_calls %}
+{%- if call.id | length != 9 %}{{- raise_exception('ids of calls have nine characters') }}
+{%- endif %}
 {{- '{"name": ' + (call.function.name | tojson) + ', "arguments": ' }}
 {{- (call.function.arguments | tojson) + ', "id": ' + (call.id | tojson) + '}' }}
 {%- if not loop.last %}{{- ', ' }}{%- endif %}

@@ -46,13 +46,13 @@ def _say(role: str, content: str = "", **rest: Any) -> dict[str, Any]:
 def _call(
     number: int, name: str, arguments: Mapping[str, Any], thought: str = ""
 ) -> dict[str, Any]:
-    call = {"id": f"call0000{number}", "name": name, "arguments": dict(arguments)}
+    call = {"id": f"call_{number}", "name": name, "arguments": dict(arguments)}
     return _say("assistant", thought, tool_calls=[call])
 
 
 def _answer(number: int, payload: Mapping[str, Any]) -> dict[str, Any]:
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-    return _say("tool", text, tool_call_id=f"call0000{number}")
+    return _say("tool", text, tool_call_id=f"call_{number}")
 
 
 def _row(name: str, behaviour: str, messages: list[dict[str, Any]]) -> dict[str, Any]:

@@ -262,6 +262,18 @@ def test_several_calls_and_text_around_them() -> None:
     assert calls(MISTRAL, newer) == [("f", {"count": 7}), ("g", {})]
 
 
+def test_ids_are_shown_as_a_template_takes_them() -> None:
+    assert XML.shown_id("call_1") == "call_1"
+    shown = [MISTRAL.shown_id(f"call_{number}") for number in range(1, 200)]
+    assert shown[0] == "call00001"
+    shown += [
+        MISTRAL.shown_id(text) for text in ("chatcmpl-tool-7", "chatcmpl-tool-8", "VvvODy9mT")
+    ]
+    assert shown[-1] == "VvvODy9mT"
+    assert len(set(shown)) == len(shown)
+    assert all(len(text) == 9 and text.isalnum() for text in shown)
+
+
 def test_a_json_text_that_is_no_call_is_said() -> None:
     turn = parse_turn('Here: {"name": "f", "parameters": {}}', LLAMA)
     assert turn.calls == ()
