@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from breadcrumbs.call_format import probe_call
 from breadcrumbs.errors import ModelError
 from breadcrumbs.messages import Message
+from breadcrumbs.models import first_line
 
 PINNED_CLOCK = (
     "{% macro strftime_now(format) %}{{ format.replace('%Y', '2024').replace('%m', '07')"
@@ -48,11 +50,18 @@ def shipped_template(name: str) -> str:
     raise ModelError(f"TRL's {name} chat template is not installed; run: pip install 'trl>=1.16'")
 
 
-def render_probe(tokenizer: Any, template: str) -> tuple[str, str] | None:
-    """A prompt, and that conversation with a call and its answer behind it.
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a template renders a prompt, and the same conversation with a call and its answer."""
 
-    None where the template fails, or leaves out the system message, tools, call or answer.
-    """
+    prompt: str = ""
+    whole: str = ""
+    fault: str | None = None
+    """Why its tool support cannot be relied on; None where it can."""
+
+
+def render_probe(tokenizer: Any, template: str) -> Probe:
+    """Try a template on a conversation with a call."""
     from jinja2 import TemplateError
 
     call = probe_call()
@@ -74,8 +83,15 @@ def render_probe(tokenizer: Any, template: str) -> tuple[str, str] | None:
         return text
 
     try:
-        prompt, text = rendered(2), rendered(4)
-    except (TemplateError, ValueError, TypeError, KeyError):
-        return None
-    wanted = ("probe_description", "probe_key", "probe_value", "probe_result", "probe_system")
-    return (prompt, text) if all(word in text for word in wanted) else None
+        prompt, whole = rendered(2), rendered(4)
+    except (TemplateError, ValueError, TypeError, KeyError) as error:
+        return Probe(fault=f"it fails on a call: {first_line(error)}")
+    parts = {
+        "the system message": "probe_system",
+        "the tools": "probe_description",
+        "the call": "probe_value",
+        "the call's result": "probe_result",
+    }
+    missing = [part for part, word in parts.items() if word not in whole]
+    fault = f"behind a call it leaves out {', '.join(missing)}" if missing else None
+    return Probe(prompt, whole, fault)

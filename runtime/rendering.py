@@ -388,16 +388,15 @@ class Renderer:
         """The generation prompt, and how the template renders a call with its result behind it.
 
         Raises:
-            ModelError: it fails, or drops the tools, the call or the result.
+            ModelError: it fails, or drops the system message, the tools, the call or the result.
         """
-        rendered = render_probe(self.tokenizer, self.template)
-        if rendered is None:
+        probe = render_probe(self.tokenizer, self.template)
+        if probe.fault is not None:
             raise ModelError(
-                "the chat template has no tool support (tools, calls or tool results are left "
-                "out); use a model whose template has it"
+                f"the chat template has no tool support to rely on ({probe.fault}); use a model "
+                "whose template has it"
             )
-        prompt, whole = rendered
-        return prompt, whole[len(commonprefix([prompt, whole])) :]
+        return probe.prompt, probe.whole[len(commonprefix([probe.prompt, probe.whole])) :]
 
 
 def load_renderer(source: str | Path | Any) -> Renderer:
@@ -413,7 +412,7 @@ def load_renderer(source: str | Path | Any) -> Renderer:
     template = tokenizer.chat_template
     if isinstance(template, dict):  # by name: transformers takes this one where there are tools
         template = template.get("tool_use", template.get("default"))
-    if isinstance(template, str) and render_probe(tokenizer, template) is not None:
+    if isinstance(template, str) and render_probe(tokenizer, template).fault is None:
         return Renderer(tokenizer, template)
     vocabulary = tokenizer.get_vocab()
     if "<|im_start|>" not in vocabulary or "<|im_end|>" not in vocabulary:

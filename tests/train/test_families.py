@@ -16,6 +16,7 @@ from breadcrumbs.train.batches import IGNORED, build_example
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.families import (
     FAMILIES,
+    OURS,
     TABLE_BEGINS,
     TABLE_ENDS,
     Family,
@@ -110,6 +111,20 @@ def test_a_template_that_drops_tools_is_refused(
         Renderer(
             tokenizer_of(family, chatml_tokenizer), "{% set tools = none %}" + template_of(name)
         )
+
+
+def test_a_template_that_says_the_system_message_only_once_is_refused(
+    chatml_tokenizer: Any,
+) -> None:
+    """As Mistral Nemo's own does: behind a call, the model would no longer know its rules."""
+    forgetful = _changed(
+        chatml_tokenizer,
+        OURS,
+        "{%- if loop.index0 == first and first %}",
+        "{%- if loop.last and first %}",
+    )
+    with pytest.raises(ModelError, match=r"behind a call it leaves out the system message\)"):
+        Renderer(*forgetful)
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "llama3_2"])
