@@ -189,20 +189,27 @@ _PROBE_CALL = ToolCall("call00001", "probe_name", {"probe_key": "probe_value"})
 _PROBE_TYPES = {"function": {"name": "probe_name", "parameters": {"properties": {}}}}
 
 
-def find_format(template_hash: str, probe_turn: str) -> CallFormat | None:
+def find_format(template_hash: str, probe_turn: str, exact: bool = True) -> CallFormat | None:
     """The format a template writes: by its hash, else by how it wrote the turn of `probe_call()`.
 
-    None where neither tells: such a template must not be used, its calls could not be read.
+    Not `exact` where other text may stand before the turn. None where neither tells: such a
+    template must not be used, its calls could not be read.
     """
     known = FORMATS.get(template_hash[:16])
-    if known is not None:
-        return known
-    for form in KINDS:
-        turn = form.parse_turn(probe_turn, tools=[_PROBE_TYPES])
-        calls = [(call.name, call.arguments) for call in turn.calls]
-        if calls == [(_PROBE_CALL.name, _PROBE_CALL.arguments)] and not turn.problems:
-            return form
-    return None
+    form = known or next((one for one in KINDS if _writes_probe(one, probe_turn, exact)), None)
+    if form is None or not form.call_stop:
+        return form
+    # Gemma's first template ended turns with calls like any other.
+    as_any = form.stop_text in probe_turn.partition(form.call_stop)[0]
+    return replace(form, call_stop="") if as_any else form
+
+
+def _writes_probe(form: CallFormat, text: str, exact: bool) -> bool:
+    if not exact:
+        text = text[max(text.find(form.opener), 0) :]
+    turn = form.parse_turn(text, tools=[_PROBE_TYPES])
+    calls = [(call.name, call.arguments) for call in turn.calls]
+    return calls == [(_PROBE_CALL.name, _PROBE_CALL.arguments)] and not turn.problems
 
 
 def probe_call() -> ToolCall:

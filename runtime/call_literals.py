@@ -190,4 +190,8 @@ _PYTHONIC = _Dialect(
     _python_text,
     MappingProxyType({**_JSON_WORDS, "True": True, "False": False, "None": None}),
 )
-_GEMMA = _Dialect(_gemma_text, _gemma_key, MappingProxyType(_JSON_WORDS))
+_GEMMA = _Dialect(
+    _gemma_text,
+    _gemma_key,
+    MappingProxyType({**_JSON_WORDS, "None": None}),  # as its first templates write null
+)

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +76,8 @@ class Renderer:
         original = template.removeprefix(PINNED_CLOCK)
         self.template = pinned(original)
         self.template_hash = hashlib.sha256(self.template.encode()).hexdigest()
-        prompt, turn = self._probe()
-        form = find_format(hashlib.sha256(original.encode()).hexdigest(), turn)
+        prompt, turn, exact = self._probe()
+        form = find_format(hashlib.sha256(original.encode()).hexdigest(), turn, exact)
         if form is None:
             raise ModelError(
                 "the chat template writes tool calls in a format that is not known here; "
@@ -291,9 +290,15 @@ class Renderer:
             )
         start = bisect_left(starts, len(prompt))
         if not self._same_prefix(text, prompt, ids, starts, start):
+            if self.call_format.starts_thinking and not split_thinking(messages[index].content)[0]:
+                raise DataError(
+                    f"message {index}: the chat template's prompt opens a thought, and the turn "
+                    "has none; give every turn one, or set enable_thinking to false in the template"
+                )
             raise DataError(
                 f"message {index}: its text merges with the generation prompt into other tokens "
-                "than are served; remove the white space at its beginning"
+                "than are served; remove white space at its beginning, or use the tokenizer of "
+                "the template's own family"
             )
         return start
 
@@ -384,8 +389,10 @@ class Renderer:
             )
         return ids[0]
 
-    def _probe(self) -> tuple[str, str]:
-        """The generation prompt, and how the template renders a call with its result behind it.
+    def _probe(self) -> tuple[str, str, bool]:
+        """The prompt, how a call with its result is rendered behind it, and whether just there.
+
+        A template that rewrites its prompts is told from what stands behind the user's words.
 
         Raises:
             ModelError: it fails, or drops the system message, the tools, the call or the result.
@@ -396,7 +403,10 @@ class Renderer:
                 f"the chat template has no tool support to rely on ({probe.fault}); use a model "
                 "whose template has it"
             )
-        return probe.prompt, probe.whole[len(commonprefix([probe.prompt, probe.whole])) :]
+        prompt, whole = probe.prompt, probe.whole
+        if whole.startswith(prompt):
+            return prompt, whole[len(prompt) :], True
+        return prompt, whole.rpartition("probe_user")[2], False
 
 
 def load_renderer(source: str | Path | Any) -> Renderer:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.messages import messages_from_dicts
 from breadcrumbs.train.batches import build_example
-from breadcrumbs.train.family_rows import FAMILY_ROWS
+from breadcrumbs.train.family_rows import EVERY_THOUGHT, FAMILY_ROWS, PLAIN
 from breadcrumbs.train.row_faults import row_faults, served_text
 from breadcrumbs.train.training_template import has_tags, training_template
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 CHATML = ("<|im_start|>", "<|im_end|>")
 OURS = "ours"
+SILENT = ", not thinking"
+WITHOUT_THINKING = "{% set enable_thinking = false %}"
+"""Before a template that opens a thought, so that turns without one can be trained."""
 MISTRAL_FORMAT = """{{- bos_token }}
 {%- set first = 1 if messages[0].role == 'system' else 0 %}
 {%- for message in messages %}
@@ -62,6 +65,8 @@ class Family:
     templates: tuple[str, ...]
     markers: tuple[str, ...]
     bos: str | None = None
+    line_ends: bool = False
+    """Whether its tokenizer parts line ends from what follows, as SmolLM2's does not."""
 
 
 _QWEN = (*CHATML, "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
@@ -72,13 +77,19 @@ FAMILIES = (
     Family("Qwen2.5", ("qwen2_5",), _QWEN),
     Family("Qwen3-Instruct-2507", ("qwen3_instruct_2507",), (*_QWEN, *_THINK)),
     Family("Qwen3 hybrid", ("qwen3",), (*_QWEN, *_THINK)),
-    Family("Qwen3.5", ("qwen3_5_nothink", "qwen3_5_think"), (*_QWEN, *_THINK)),
-    Family("Qwen3.6, 3.8", ("qwen3_6", "qwen3_8"), (*_QWEN, *_THINK)),
+    Family("Qwen3.5", ("qwen3_5_nothink", "qwen3_5_think"), (*_QWEN, *_THINK), line_ends=True),
+    Family(
+        "Qwen3.6, 3.8",
+        ("qwen3_6", f"qwen3_6{SILENT}", "qwen3_8", f"qwen3_8{SILENT}"),
+        (*_QWEN, *_THINK),
+        line_ends=True,
+    ),
     Family(
         "Llama 3.1, 3.2",
         ("llama3_1", "llama3_2"),
         ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>"),
         "<|begin_of_text|>",
+        line_ends=True,
     ),
     Family(
         "Gemma 4",
@@ -133,12 +144,28 @@ def template_of(name: str) -> str:
     """A template's text: TRL's from the installed package, or our own."""
     from breadcrumbs.chat_templates import shipped_template
 
-    return MISTRAL_FORMAT if name == OURS else shipped_template(name)
+    if name == OURS:
+        return MISTRAL_FORMAT
+    return (WITHOUT_THINKING if name.endswith(SILENT) else "") + shipped_template(_base(name))
+
+
+def _base(name: str) -> str:
+    return name.removesuffix(SILENT)
 
 
 def tokenizer_of(family: Family, tokenizer: Any) -> Any:
-    """A copy of `tokenizer` that has the family's markers as single tokens."""
+    """A copy of `tokenizer` that has the family's markers as single tokens.
+
+    Where the family's own tokenizer parts line ends from what follows, as the patterns of Qwen's
+    and Llama 3's do, so does the copy: a prompt that ends in one must not merge with a turn.
+    """
+    from tokenizers import Regex, pre_tokenizers
+
     own = copy.deepcopy(tokenizer)
+    if family.line_ends:
+        inner = own.backend_tokenizer
+        parted = pre_tokenizers.Split(Regex(r"\s*[\r\n]+"), "isolated")
+        inner.pre_tokenizer = pre_tokenizers.Sequence([parted, inner.pre_tokenizer])
     markers = [*family.markers, *([family.bos] if family.bos else [])]
     own.add_tokens(markers, special_tokens=True)
     if family.bos:
@@ -158,12 +185,18 @@ def verify(family: Family, name: str, tokenizer: Any) -> Verdict:
         check: next(filter(None, (_row_fault(row, renderer) for row in rows)), None)
         for check, rows in FAMILY_ROWS.items()
     }
-    row = FAMILY_ROWS["trained = served, read back"][0]
+    row = whole_row(renderer)
     faults["segments"] = _segment_fault(row, renderer)
     faults["generation tags"] = _tags_fault(row, renderer)
     return Verdict(
         family.name, name, renderer.call_format.kind, faults, _trl_agrees(row, renderer, name)
     )
+
+
+def whole_row(renderer: Renderer) -> Mapping[str, Any]:
+    """A row that the template is made for: one with thoughts where its prompts open them."""
+    thinking = renderer.call_format.starts_thinking
+    return FAMILY_ROWS[EVERY_THOUGHT if thinking else PLAIN][0]
 
 
 CHECKS = (*FAMILY_ROWS, "segments", "generation tags")
@@ -225,10 +258,11 @@ def _trl_agrees(row: Mapping[str, Any], renderer: Renderer, name: str) -> bool:
     from breadcrumbs.chat_templates import pinned, shipped_template
 
     try:
-        template = shipped_template(f"{name}_training")
+        template = shipped_template(f"{_base(name)}_training")
     except BreadcrumbsError:
         return has_tags(renderer.template)
-    theirs = _tagged(row, renderer, pinned(template))
+    silent = WITHOUT_THINKING if name.endswith(SILENT) else ""
+    theirs = _tagged(row, renderer, pinned(silent + template))
     text = served_text(renderer, messages_from_dicts(row["messages"]), list(row["tools"]))
     return list(theirs["input_ids"]) == renderer.tokenizer(text, add_special_tokens=False).input_ids
 
@@ -263,11 +297,17 @@ def table(verdicts: Sequence[Verdict]) -> str:
             if note not in notes:
                 notes.append(note)
             cells.append(f"no ({notes.index(note) + 1})")
-        own = verdict.family == FAMILIES[0].name
-        tokenizer = "its own" if own else "SmolLM2's with the family's markers"
+        tokenizer = _stand_in(next(one for one in FAMILIES if one.name == verdict.family))
         first = [verdict.family, f"`{verdict.template}`", verdict.calls or "refused"]
         lines.append(f"| {' | '.join([*first, *cells, tokenizer])} |")
     return "\n".join([*lines, "", *(f"{at}. {note}" for at, note in enumerate(notes, start=1))])
+
+
+def _stand_in(family: Family) -> str:
+    if not family.markers:
+        return "its own"
+    parted = ", line ends parted" if family.line_ends else ""
+    return f"SmolLM2's with the family's markers{parted}"
 
 
 _TAGS = MappingProxyType({True: "TRL's, ours", False: "ours"})

@@ -91,9 +91,21 @@ _THOUGHT = "<think>title: the lift is stuck; nothing is missing</think>"
 _HARD_QUERY = "it's a \"test\", 'quoted' \\ 7\nand a second line"
 _ASKED = [_say("assistant", "What is the ticket's title?"), _say("user", "Lift stuck.")]
 
+PLAIN, EVERY_THOUGHT = "trained = served, read back", "thought in every turn"
+
+
+def _with_thoughts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**message, "content": f"{_THOUGHT}\n{message['content']}".rstrip()}
+        if message["role"] == "assistant"
+        else message
+        for message in messages
+    ]
+
+
 FAMILY_ROWS: Mapping[str, tuple[dict[str, Any], ...]] = MappingProxyType(
     {
-        "trained = served, read back": (
+        PLAIN: (
             _row("whole", "dispatch", _WHOLE),
             _row("cut at the decision", "dispatch", _WHOLE[:7]),
             _row("asks", "clarify", [*_opening(), _ASKED[0]]),
@@ -104,6 +116,7 @@ FAMILY_ROWS: Mapping[str, tuple[dict[str, Any], ...]] = MappingProxyType(
         "thought, whole": (
             _row("thought, whole", "dispatch", [*_opening(), *_dispatch(thought=_THOUGHT), _LAST]),
         ),
+        EVERY_THOUGHT: (_row("thinking", "dispatch", _with_thoughts(_WHOLE)),),
         "two user turns": (
             _row("two turns", "clarify", [*_opening(), *_ASKED, *_dispatch(), _LAST]),
         ),
