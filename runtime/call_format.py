@@ -114,7 +114,7 @@ class CallFormat:
 HERMES = CallFormat(
     "hermes", "<tool_call>", "</tool_call>", tagged_json("</tool_call>"), "<|im_end|>"
 )
-XML = replace(HERMES, kind="xml", read=read_xml)
+XML = replace(HERMES, kind="xml", read=read_xml, thought_key="reasoning_content")
 GLM = CallFormat(
     "glm", "<tool_call>", "</tool_call>", read_glm, "<|user|>", call_stop="<|observation|>"
 )

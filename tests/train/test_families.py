@@ -170,7 +170,7 @@ def test_the_table_of_the_page_is_what_is_found() -> None:
 
 
 def test_a_failing_check_stands_in_the_table_with_its_reason() -> None:
-    failing = Verdict("F", "t", "xml", dict.fromkeys(["segments"], "a | <b>"), False)
+    failing = Verdict("Qwen2.5", "t", "xml", dict.fromkeys(["segments"], "a | <b>"), False)
     faults = {
         check: failing.faults.get(check) for check in (*FAMILY_ROWS, "segments", "generation tags")
     }
