@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -293,7 +294,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
             if reason is None:
                 cells.append(_TAGS[verdict.trl_tags] if check == "generation tags" else "yes")
                 continue
-            note = reason.replace("|", "\\|").replace("<", "&lt;")
+            note = _PLACE.sub("", reason).replace("|", "\\|").replace("<", "&lt;")
             if note not in notes:
                 notes.append(note)
             cells.append(f"no ({notes.index(note) + 1})")
@@ -310,6 +311,8 @@ def _stand_in(family: Family) -> str:
     return f"SmolLM2's with the family's markers{parted}"
 
 
+_PLACE = re.compile(r"^message \d+: | at character \d+ \(.*\)(?=;)", re.DOTALL)
+"""What in a reason tells of the one row it was found in."""
 _TAGS = MappingProxyType({True: "TRL's, ours", False: "ours"})
 
 

@@ -25,6 +25,7 @@ from breadcrumbs.call_format import (
     TextStream,
     parse_turn,
 )
+from breadcrumbs.chat_templates import pinned
 
 SCHEMA = {
     "text": {"type": "string"},
@@ -346,8 +347,9 @@ def test_objects_survive_the_templates(chatml_tokenizer: Any, value: dict[str, A
         ]
         before, text = (
             chatml_tokenizer.apply_chat_template(
-                messages[:count], tools=[_declared()], chat_template=shipped(name), tokenize=False,
-                add_generation_prompt=count == 2, strftime_now=lambda _: "today",
+                messages[:count], tools=[_declared()], chat_template=pinned(shipped(name)),
+                tokenize=False,
+                add_generation_prompt=count == 2,
             )
             for count in (2, 3)
         )  # fmt: skip
