@@ -256,6 +256,15 @@ def test_the_tokenizers_own_template_goes_first(chatml_tokenizer: Any) -> None:
     assert load_renderer(own).template_hash == shipped.template_hash
 
 
+def test_of_templates_by_name_the_one_for_tools_is_taken(chatml_tokenizer: Any) -> None:
+    shipped = load_renderer(chatml_tokenizer)
+    own = copy.deepcopy(chatml_tokenizer)
+    own.chat_template = {"default": "{{ messages }}", "tool_use": shipped.template + "{# own #}"}
+    assert load_renderer(own).template.endswith("{# own #}")
+    own.chat_template = {"default": shipped.template + "{# own #}"}
+    assert load_renderer(own).template.endswith("{# own #}")
+
+
 def test_a_folder_without_a_tokenizer_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="no usable tokenizer") as caught:
