@@ -35,6 +35,7 @@ class State(StrEnum):
     INVALID = "invalid"
     HELD = "held"
     RUNNING = "running"
+    """Approved, and not finished."""
     DONE = "done"
     DENIED = "denied"
     EXPIRED = "expired"
@@ -124,7 +125,7 @@ _CALL = re.compile(rf"\b({SEARCH}|{SCHEMA}|{EXECUTE})\(")
 
 
 def state_of(payload: Mapping[str, Any]) -> State:
-    """Where a payload leaves the request; a write that runs shows in its `next_step` alone."""
+    """Where a payload leaves the request; that a write was approved shows in `next_step` alone."""
     layer = payload["layer"]
     if layer == "0_usage":
         return State.USAGE
@@ -134,7 +135,7 @@ def state_of(payload: Mapping[str, Any]) -> State:
         if payload["disclosed"]:
             return State.DISCLOSED
         return State.CLOSED if payload["unauthorized"] else State.MISSING
-    if payload.get(payloads.NEXT_STEP) == payloads.RUNNING:
+    if payload.get(payloads.NEXT_STEP) in payloads.DECIDED.values():
         return State.RUNNING
     return _BY_STATUS[payload["status"]]
 

@@ -384,5 +384,5 @@ def _waits(payload: Mapping[str, Any]) -> bool:
     """Whether a person must still decide."""
     return (
         payload.get("status") == "approval_required"
-        and payload.get(payloads.NEXT_STEP) != payloads.RUNNING
+        and payload.get(payloads.NEXT_STEP) not in payloads.DECIDED.values()
     )

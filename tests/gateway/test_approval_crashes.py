@@ -22,6 +22,7 @@ from breadcrumbs.gateway.execution import MAX_AT_ONCE, idempotency_key
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession, Principal
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
 from breadcrumbs.gateway.journal_store import open_store, without_password
+from breadcrumbs.gateway.payloads import DECIDED
 
 CREATE = {"tool_name": "create_ticket", "arguments": {"title": "Loud fan"}}
 CHILD = """
@@ -472,7 +473,9 @@ async def test_a_gateway_without_the_tool_leaves_it_to_the_others(
     fewer = desk.without(["create_ticket"])
     with opened(place, desk, executor) as one, opened(place, fewer, executor) as two:
         session, approval = await hold(one)
-        one.journal.decide(approval, approve=True, by="ann")
+        told = await two.decide(approval, approve=True, by="ann")
+        assert (told["status"], told["next_step"]) == ("approval_required", DECIDED["approved"])
+        assert told["reason"].endswith("is not here: a gateway that has it runs it")
         following = asyncio.create_task(two.writes.follow(0.01))
         await asyncio.sleep(0.1)
         following.cancel()

@@ -19,9 +19,8 @@ import pytest
 from mcp.types import CallToolResult, ImageContent, TextContent
 
 from breadcrumbs.errors import CatalogError
-from breadcrumbs.gateway.approvals import ApprovalJournal
+from breadcrumbs.gateway.approvals import TOOL_CHANGED, ApprovalJournal
 from breadcrumbs.gateway.catalog import Risk
-from breadcrumbs.gateway.execution import TOOL_CHANGED
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession
 from breadcrumbs.gateway.identity import SimulatedClock, SystemClock, SystemIds
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
