@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,14 @@ class ImportedTool:
     """What was changed on the way in."""
 
     @property
+    def plain_name(self) -> str:
+        """Its name without its domain."""
+        return self.own_name.removeprefix(f"{self.spec.domain}.")
+
+    @property
     def meaning(self) -> str:
         """SHA-256 of name, description and schema: equal for copies under other labels."""
-        plain = self.own_name.removeprefix(f"{self.spec.domain}.")
-        meaning = [plain, self.spec.description, dict(self.spec.input_schema)]
+        meaning = [self.plain_name, self.spec.description, dict(self.spec.input_schema)]
         return hashlib.sha256(rfc8785.dumps(meaning)).hexdigest()
 
 
@@ -179,8 +183,15 @@ class _Shelf:
 
     def result(self) -> Import:
         """All that came in."""
+        labels: dict[tuple[str, str], list[ToolSpec]] = {}
+        for tool in self._tools.values():
+            if tool.own is not None:
+                labels.setdefault((tool.spec.domain, tool.plain_name), []).append(tool.spec)
         return Import(
-            tuple(self._tools.values()),
+            tuple(
+                _guarded(tool, labels.get((tool.spec.domain, tool.plain_name), ()))
+                for tool in self._tools.values()
+            ),
             tuple(self._refused),
             tuple(self._duplicates),
             tuple(self._secrets),
@@ -248,6 +259,23 @@ def _is_same(one: ImportedTool, other: ImportedTool) -> bool:
         return one.upstream == other.upstream
     in_files = one.upstream is None and other.upstream is None
     return one.spec.domain == other.spec.domain or (in_files and one.own_name == other.own_name)
+
+
+def _guarded(tool: ImportedTool, labels: Sequence[ToolSpec]) -> ImportedTool:
+    """A tool that changed since it was labelled stays closed to whom its label closed it.
+
+    Else a server could open it to everyone, or make it one that can be granted, by a new word in
+    its description.
+    """
+    if tool.own is not None:
+        return tool
+    risk = highest(tool.spec.risk, *(label.risk for label in labels)) or tool.spec.risk
+    allow = next((label.allow for label in labels if label.allow), ())
+    if (risk, allow) == (tool.spec.risk, tool.spec.allow):
+        return tool
+    note = "changed since it was labelled: the label's roles and its risk, if graver, still hold"
+    spec = dataclasses.replace(tool.spec, risk=risk, allow=allow)
+    return dataclasses.replace(tool, spec=spec, notes=(*tool.notes, note))
 
 
 def _is_text(where: str) -> bool:

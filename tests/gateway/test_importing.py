@@ -134,6 +134,26 @@ def test_equal_tools_of_two_live_servers_are_two_tools() -> None:
     assert report.duplicates == ()
 
 
+@pytest.mark.parametrize("upstream", [None, "mail"])
+def test_a_change_at_its_source_opens_no_tool_that_a_label_closed(upstream: str | None) -> None:
+    label = draft(domain="mail", own=DESTRUCTIVE, allow=("admin",), requires_approval=True)
+    same = draft(domain="mail", upstream=upstream)
+    changed = draft(domain="mail", upstream=upstream, description="Send it!", hint=READ)
+    other = draft("read", domain="mail", upstream=upstream)
+    for theirs in (same, changed):
+        for order in ([label, theirs, other], [theirs, other, label]):
+            tools = import_drafts(order).tools
+            assert {
+                (tool.spec.risk, tool.spec.allow, tool.spec.requires_approval)
+                for tool in tools
+                if tool.plain_name == "send"
+            } == {(DESTRUCTIVE, ("admin",), True)}
+            (open_,) = (tool.spec for tool in tools if tool.plain_name == "read")
+            assert (open_.risk, open_.allow) == (WRITE, ())
+    elsewhere = import_drafts([label, draft(domain="chat", description="Send it!")])
+    assert [tool.spec.allow for tool in elsewhere.tools] == [("admin",), ()]
+
+
 @pytest.mark.parametrize("labels_first", [True, False])
 def test_labels_in_a_file_hold_for_live_tools_and_their_new_names(
     tmp_path: Path, labels_first: bool
