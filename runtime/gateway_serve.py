@@ -60,6 +60,8 @@ class ServeOptions:
     form_approval: bool = False
     approval_page: str | None = None
     call_timeout_s: float = CALL_S
+    roles: tuple[str, ...] = ()
+    """Of who calls without a key."""
 
 
 def serve_gateway(options: ServeOptions) -> None:
@@ -118,7 +120,10 @@ async def _serve(
         )
         executor.on_catalog = gateway.take_catalog
         face = McpFace(
-            gateway, FaceSettings(options.form_approval, options.approval_page, options.journal)
+            gateway,
+            FaceSettings(
+                options.form_approval, options.approval_page, options.journal, options.roles
+            ),
         )
         counted = f"servers: {len(servers)}, tools: {len(catalog.tools)}"
         click.echo(f"breadcrumbs: {counted}", err=True)
@@ -246,7 +251,9 @@ class _Keys:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         caller = caller_of(f"Bearer {token}", self._keys)
-        return None if caller is None else AccessToken(token=token, client_id=caller, scopes=[])
+        if caller is None:
+            return None
+        return AccessToken(token=token, client_id=caller.name, scopes=list(caller.roles))
 
 
 class _Masked(logging.Formatter):

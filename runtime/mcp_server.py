@@ -94,6 +94,8 @@ class FaceSettings:
     """A page where signed-in people decide; the approval's id is put after it."""
     journal: str = ""
     """The journal as `breadcrumbs approvals` must name it."""
+    roles: tuple[str, ...] = ()
+    """Of who calls without a key; a key has its own."""
 
 
 def meta_tools() -> list[Tool]:
@@ -232,12 +234,14 @@ class McpFace:
         must find its row there and not make a second.
         """
         token = get_access_token()
-        caller = LOCAL if token is None else token.client_id
+        caller = Principal(LOCAL, self._settings.roles)
+        if token is not None:  # whose scopes are the key's roles
+            caller = Principal(token.client_id, tuple(token.scopes))
         handle = context.request.headers.get("mcp-session-id", "") if context.request else ""
-        theirs = self._sessions.setdefault(caller, OrderedDict())
+        theirs = self._sessions.setdefault(caller.name, OrderedDict())
         if handle not in theirs:
-            lasting = f"caller {caller}" if context.request and not handle else None
-            theirs[handle] = self._gateway.session(Principal(caller), lasting)
+            lasting = f"caller {caller.name}" if context.request and not handle else None
+            theirs[handle] = self._gateway.session(caller, lasting)
         theirs.move_to_end(handle)
         if len(theirs) > MAX_SESSIONS:
             theirs.popitem(last=False)

@@ -49,6 +49,12 @@ tools:
     risk: read
     parameters:
       text: {type: string}
+  - name: refuse
+    description: Its server says this in other words, so the label's roles alone hold.
+    risk: write
+    allow: [admin]
+    parameters:
+      text: {type: string}
 """
 
 
@@ -113,7 +119,8 @@ class Served:
 
     def __init__(self, folder: Path, *more: str) -> None:
         self.log = folder / "log"
-        env = {**os.environ, "BREADCRUMBS_API_KEYS": "key-of-ann,key-of-bob"}
+        keys = "key-of-ann,key-of-bob:chat+role=admin"
+        env = {**os.environ, "BREADCRUMBS_API_KEYS": keys}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 words("--http", "127.0.0.1:0", *more), stderr=log, stdout=log, env=env
@@ -207,6 +214,21 @@ async def test_over_http_callers_are_told_apart_G7(folder: Path, era: str, serve
         assert (await poll(ann, approval))["status"] == "done"
         assert (await poll(bob, approval))["status"] == "not_found"
     assert effects(folder) == [f"write_down hi {approval}"]
+
+
+async def test_over_http_a_key_has_its_own_roles(shared: Served) -> None:
+    async with (
+        shared.client("key-of-ann", "auto") as ann,
+        shared.client("key-of-bob", "auto") as bob,
+    ):
+        for client, closed in ((ann, True), (bob, False)):
+            found = await call(client, "search_tool_catalog", query="refuse", limit=20)
+            names = [m["name"] for m in found["matches"] if m["name"].endswith("refuse")]
+            assert names == ([] if closed else ["desk.refuse"])
+            shown = await call(client, "get_tool_schema", tool_names=["desk.refuse"])
+            assert shown["unauthorized"] == (["desk.refuse"] if closed else [])
+            ran = await execute(client, "desk.refuse", text="x")
+            assert ran["status"] == ("unauthorized" if closed else "approval_required")
 
 
 @pytest.mark.parametrize(

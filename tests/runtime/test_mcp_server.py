@@ -161,6 +161,19 @@ async def test_a_tool_without_the_callers_role_is_absent(
         assert (named["unauthorized"], named["disclosed"]) == (["delete_ticket"], [])
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_caller_with_the_role_finds_reads_and_calls_the_tool(
+    era: Era, desk_with: Callable[[FaceSettings], Desk]
+) -> None:
+    async with desk_with(FaceSettings(roles=("admin",))).client(era) as client:
+        found = await call(client, "search_tool_catalog", query="delete a ticket", limit=20)
+        assert "delete_ticket" in [match["name"] for match in found["matches"]]
+        named = await call(client, "get_tool_schema", tool_names=["delete_ticket"])
+        assert named["unauthorized"] == []
+        held = await call(client, "execute_tool", **{**HELD, "tool_name": "delete_ticket"})
+        assert held["status"] == "approval_required"
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "field"),
     [
