@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import uvicorn
@@ -68,11 +69,13 @@ def serve_gateway(options: ServeOptions) -> None:
     """Serve until the client leaves (stdio) or a signal comes.
 
     Raises:
-        ConfigError: the address or the keys cannot be used.
+        ConfigError: the address, the page or the keys cannot be used.
         CatalogError: the servers file or a labels file cannot be used, or a server does not start.
         DataError: the journal cannot be opened.
         ModelError: the encoder cannot be loaded.
     """
+    if options.approval_page is not None:
+        _check_page(options.approval_page)
     servers = load_servers(options.upstream)
     labels = [draft for path in options.labels for draft in read_source(path)]
     listener = None if options.http is None else listen(options.http)
@@ -97,6 +100,19 @@ def listen(address: str) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError(f"--http {address}: cannot listen there: {reason}") from error
+
+
+def _check_page(url: str) -> None:
+    """Clients open this address, with an approval's id behind it, and may show it to people."""
+    try:
+        address = urlsplit(url)
+        fits = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:
+        fits = False
+    if not fits or set("?#@\\ ") & set(url) or visible(url) != url:
+        raise ConfigError(
+            f"--approval-page {url}: write http(s)://HOST/PATH, without user, query and fragment"
+        )
 
 
 async def _serve(

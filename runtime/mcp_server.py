@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -364,7 +365,7 @@ class McpFace:
         last = {key: told.pop(key) for key in (payloads.NEXT_STEP,) if key in told}
         way = f"breadcrumbs approvals approve {payload['approval_id']}"
         if self._settings.journal and not self._settings.journal.startswith(POSTGRES):
-            way += f" --journal {Path(self._settings.journal).resolve()}"
+            way += f" --journal {shlex.quote(str(Path(self._settings.journal).resolve()))}"
         told["a_person_decides_by"] = way
         if self._settings.approval_page is not None:
             page = self._settings.approval_page.rstrip("/")

@@ -535,6 +535,21 @@ def test_an_address_that_cannot_be_used_is_one_line(
     assert "reachable from outside, so set BREADCRUMBS_API_KEYS" in outside
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("desk.example/approve", "javascript:alert(1)", "https://", "https://[::1", "/approve"),
+        *("https://ann:pw@desk.example", "https://desk.example/?id=", "https://desk.example/#"),
+        "https://desk.example/a b",
+    ],
+)
+def test_a_page_that_no_client_should_open_is_one_line(
+    folder: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, "--approval-page", url)
+    assert line.startswith(f"breadcrumbs: --approval-page {url}: write http(s)://HOST/PATH")
+
+
 def test_a_journal_that_cannot_be_opened_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
