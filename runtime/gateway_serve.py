@@ -12,9 +12,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+import anyio
 import click
 import uvicorn
 from mcp.server import Server
@@ -39,6 +40,7 @@ from breadcrumbs.gateway.imports.sources import load_servers, read_source
 from breadcrumbs.gateway.upstream import UpstreamExecutor
 from breadcrumbs.gateway.upstream_session import CALL_S, Masker, UpstreamLimits
 from breadcrumbs.live_gateway import open_gateway
+from breadcrumbs.mcp_input import MarkedBodies, StandardInput
 from breadcrumbs.mcp_server import MAX_SESSIONS, FaceSettings, McpFace
 from breadcrumbs.visible import plain, visible
 
@@ -193,7 +195,9 @@ async def _over_stdio(server: Server[Any], gateway: Gateway, lost_after_s: float
 
 
 async def _stdio(server: Server[Any]) -> None:
-    async with stdio_server() as (read, write):
+    # The SDK's own reader keeps the last of two values and says nothing.
+    lines = cast("anyio.AsyncFile[str]", StandardInput())
+    async with stdio_server(stdin=lines) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
@@ -227,7 +231,7 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         )
         for caller in callers
     }
-    endpoint: ASGIApp = _ByCaller(managers)
+    endpoint: ASGIApp = MarkedBodies(_ByCaller(managers), MAX_BODY_BYTES)
     guards = []
     if keys:
         endpoint = RequireAuthMiddleware(endpoint, required_scopes=[])

@@ -54,6 +54,7 @@ from breadcrumbs.gateway.gateway import (
 )
 from breadcrumbs.gateway.journal_store import POSTGRES
 from breadcrumbs.gateway.lookalikes import lookalike_notes
+from breadcrumbs.mcp_input import TWICE
 from breadcrumbs.messages import compact_json
 from breadcrumbs.visible import visible
 
@@ -213,11 +214,11 @@ class McpFace:
     ) -> CallToolResult | InputRequiredResult:
         session = self._session(context)
         try:
-            if params.request_state is not None:
+            if params.request_state is not None and TWICE not in (params.meta or {}):
                 payload = await self._answered(session, params)
                 return self._result(payload)
             arguments = params.arguments or {}
-            misused = self._unknown_argument(params.name, arguments)
+            misused = self._misused(params)
             payload = misused or await session.call(params.name, arguments)
             if _waits(payload) and not arguments.get("approval_id"):
                 return await self._ask(context, session, payload)
@@ -248,13 +249,18 @@ class McpFace:
             theirs.popitem(last=False)
         return theirs[handle]
 
-    def _unknown_argument(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Arguments that a meta-tool does not have are refused, not passed over."""
-        unknown = [key for key in arguments if key not in self._known.get(name, arguments)]
-        if not unknown:
+    def _misused(self, params: CallToolRequestParams) -> dict[str, Any] | None:
+        """A key that stands twice, and arguments that a meta-tool does not have, are refused."""
+        arguments = params.arguments or {}
+        known = self._known.get(params.name, arguments)
+        faults = [FieldError(key, "no such argument") for key in arguments if key not in known]
+        if (twice := (params.meta or {}).get(TWICE)) is not None:
+            faults = [FieldError(str(twice), "this key stands twice in one object")]
+        if not faults:
             return None
-        faults = [FieldError(key, "no such argument") for key in unknown]
-        return payloads.usage_payload(name, faults, breadcrumb=self._gateway.settings.breadcrumbs)
+        return payloads.usage_payload(
+            params.name, faults, breadcrumb=self._gateway.settings.breadcrumbs
+        )
 
     async def _ask(
         self, context: Context, session: GatewaySession, payload: dict[str, Any]

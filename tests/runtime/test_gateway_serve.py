@@ -292,6 +292,69 @@ async def test_who_opens_all_sessions_it_may_shuts_no_other_caller_out_G7(
         assert await opens(http, "key-of-bob") == 200
 
 
+def hello_and(*calls: dict[str, Any]) -> list[str]:
+    """An old client's greeting, and calls, as JSON texts."""
+    who = {"name": "t", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}
+    first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    noted = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    asked = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+        for number, params in enumerate(calls, start=1)
+    ]
+    return [json.dumps(message) for message in (first, noted, *asked)]
+
+
+WRITE_DOWN = {
+    "name": "execute_tool",
+    "arguments": {"tool_name": "write_down", "arguments": {"text": "a"}},
+}
+READ_IT = {"name": "get_tool_schema", "arguments": {"tool_names": ["write_down"]}}
+
+
+def test_g14_a_key_that_stands_twice_is_a_field_error_over_stdio(folder: Path) -> None:
+    hello, noted, *calls = hello_and(READ_IT, WRITE_DOWN, WRITE_DOWN)
+    calls[-1] = calls[-1].replace('"text": "a"', '"text": "a", "text": "b"')
+    with subprocess.Popen(
+        words(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(message: str) -> dict[str, Any]:
+            process.stdin.write(b"\xff no UTF-8, no JSON\n" + message.encode() + b"\n")
+            process.stdin.flush()
+            while "result" not in (answer := json.loads(process.stdout.readline())):
+                pass
+            return answer["result"]
+
+        ask(hello)
+        process.stdin.write(noted.encode() + b"\n")
+        _, held, twice = [json.loads(ask(each)["content"][0]["text"]) for each in calls]
+        process.stdin.close()
+    assert held["status"] == "approval_required"
+    assert twice["errors"] == [{"field": "text", "problem": "this key stands twice in one object"}]
+    assert states(folder) == ["pending"], "the plain call alone"
+
+
+def test_g14_a_key_that_stands_twice_is_a_field_error_over_http(shared: Served) -> None:
+    headers = {
+        "Authorization": "Bearer key-of-ann",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+    }
+    hello, _, twice = hello_and(WRITE_DOWN)
+    twice = twice.replace('"tool_name"', '"tool_name": "look", "tool_name"')
+    with httpx2.Client(headers=headers, timeout=60) as http:
+        session = http.post(shared.url, content=hello).headers["mcp-session-id"]
+        answer = http.post(shared.url, content=twice, headers={"Mcp-Session-Id": session})
+    (line,) = [text for text in answer.text.splitlines() if text.startswith("data: {")]
+    payload = json.loads(json.loads(line[6:])["result"]["content"][0]["text"])
+    assert payload["errors"] == [
+        {"field": "tool_name", "problem": "this key stands twice in one object"}
+    ]
+
+
 def test_a_large_body_is_refused(shared: Served) -> None:
     headers = {
         "Authorization": "Bearer key-of-ann",
