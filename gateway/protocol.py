@@ -52,7 +52,7 @@ class Cause(StrEnum):
     GATEWAY = "gateway"
     CRASH = "crash"
     CHANGE = "change"
-    """The tool is another than the one that was disclosed or approved."""
+    """The tool is another than the one that was shown or approved, or gone, or closed by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,11 @@ MOVES: tuple[Move, ...] = (
     *_by(EXECUTE, State.INVALID, *_RAN),  # with every field mended that was named
     Move(State.DISCLOSED, Cause.CHANGE, State.UNREAD),
     Move(State.INVALID, Cause.CHANGE, State.UNREAD),
+    *(
+        Move(before, Cause.CHANGE, after)
+        for before in (State.FOUND, State.UNREAD, State.DISCLOSED, State.INVALID)
+        for after in (State.MISSING, State.CLOSED)
+    ),
     Move(State.HELD, Cause.PERSON, State.RUNNING),
     Move(State.HELD, Cause.PERSON, State.DENIED),
     Move(State.HELD, Cause.CLOCK, State.EXPIRED),
