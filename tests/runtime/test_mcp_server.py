@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import pytest
 from mcp import Client, MCPError
-from mcp.client.session import ClientRequestContext
+from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.types import (
     ClientCapabilities,
+    ElicitationCapability,
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitRequestURLParams,
@@ -293,6 +294,50 @@ def test_a_client_is_asked_by_what_it_declares_G72(
         assert (question and question.mode) == expected
     unasked: Any = McpFace(gateway)
     assert unasked._question(context, card) is None
+
+
+ABLE: dict[str, dict[str, Any] | None] = {
+    "none": None,
+    "form": {"form": {}},
+    "url": {"url": {}},
+    "form+url": {"form": {}, "url": {}},
+}
+ANSWERS = {"accept": YES, "malformed": OTHERS["a text"], **OTHERS}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("able", ABLE)
+@pytest.mark.parametrize("answer", ["accept", "decline", "cancel", "malformed"])
+async def test_g72_what_a_client_can_do_and_what_it_answers(
+    era: Era,
+    able: str,
+    answer: str,
+    desk_with: Callable[[FaceSettings], Desk],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The whole matrix over the wire. Who declines by itself is not told from who was asked."""
+    declare = ClientSession._build_capabilities
+
+    def declares(self: ClientSession, *version: Any) -> ClientCapabilities:
+        said = ABLE[able]
+        elicitation = None if said is None else ElicitationCapability.model_validate(said)
+        return declare(self, *version).model_copy(update={"elicitation": elicitation})
+
+    monkeypatch.setattr(ClientSession, "_build_capabilities", declares)
+    desk, person = desk_with(FaceSettings(True, PAGE.approval_page)), Person(ANSWERS[answer])
+    async with desk.client(era, person) as client:
+        held = await hold(client)
+        modes = [question.mode for question in person.asked]
+        assert modes == {"none": [], "form": ["form"]}.get(able, ["url"])
+        decided = (able, answer) == ("form", "accept")
+        assert (held["status"], desk.made()) == (
+            ("done", 1) if decided else ("approval_required", 0)
+        )
+        if not decided:
+            assert held["approve_url"].endswith(held["approval_id"])
+            await desk.gateway.decide(held["approval_id"], approve=True, by="ann")
+            poll = await call(client, "execute_tool", **HELD, approval_id=held["approval_id"])
+            assert (poll["status"], desk.made()) == ("done", 1)
 
 
 async def test_a_long_card_is_not_put_into_a_form_G31(
