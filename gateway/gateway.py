@@ -142,6 +142,10 @@ class Gateway:
         self._embed = embed
         self.take_catalog(catalog)
 
+    def prepare(self, catalog: Catalog) -> None:
+        """Do what takes long before `take_catalog`: index the tools. Any thread may."""
+        index_of(catalog, self._embed)
+
     def take_catalog(self, catalog: Catalog) -> None:
         """Serve these tools from now on; what is not as it was disclosed must be read again."""
         self.catalog = catalog

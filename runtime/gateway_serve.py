@@ -136,7 +136,7 @@ async def _serve(
             lost_after_s=lost_after_s,
             encoder=options.encoder,
         )
-        executor.on_catalog = gateway.take_catalog
+        executor.prepare, executor.on_catalog = gateway.prepare, gateway.take_catalog
         face = McpFace(
             gateway,
             FaceSettings(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,15 +108,58 @@ def import_sources(sources: Iterable[str | Path], *, timeout_s: float | None = N
     )
 
 
-def import_drafts(drafts: Iterable[Draft | Refusal]) -> Import:
-    """Check and merge tools that were read already, in their order."""
-    shelf = _Shelf()
+Checked = tuple[ImportedTool, list[SecretFound]]
+"""A tool in the project's shape, and the secrets that were in it."""
+
+
+def import_drafts(
+    drafts: Iterable[Draft | Refusal], check: Callable[[Draft], Checked] | None = None
+) -> Import:
+    """Check and merge tools that were read already, in their order; `check` as `check_draft`."""
+    shelf = _Shelf(check or check_draft)
     for draft in drafts:
         shelf.take(draft)
     return shelf.result()
 
 
-def check_draft(draft: Draft) -> tuple[ImportedTool, list[SecretFound]]:
+class KnownDrafts:
+    """Imports lists that come again and again: what did not change is not checked again."""
+
+    def __init__(self) -> None:
+        self._before: dict[bytes, Checked | str] = {}
+
+    def import_drafts(self, drafts: Iterable[Draft | Refusal]) -> Import:
+        """As the function; of the lists before, only the last is remembered."""
+        now: dict[bytes, Checked | str] = {}
+
+        def check(draft: Draft) -> Checked:
+            key = _digest(draft)
+            found = now[key] = now.get(key) or self._before.get(key) or _outcome(draft)
+            if isinstance(found, str):
+                raise CatalogError(found)
+            return found
+
+        report = import_drafts(drafts, check)
+        self._before = now
+        return report
+
+
+def _outcome(draft: Draft) -> Checked | str:
+    """What `check_draft` says: the tool, or the reason why it is none."""
+    try:
+        return check_draft(draft)
+    except CatalogError as error:
+        return str(error)
+
+
+def _digest(draft: Draft) -> bytes:
+    # Drafts hold plain JSON, and what else is in them is written as text.
+    whole = [getattr(draft, field.name) for field in dataclasses.fields(draft)]
+    text = json.dumps(whole, default=str)
+    return hashlib.sha256(text.encode()).digest()
+
+
+def check_draft(draft: Draft) -> Checked:
     """One tool in the project's shape, secrets cut out of its texts.
 
     Raises:
@@ -152,7 +196,8 @@ def check_draft(draft: Draft) -> tuple[ImportedTool, list[SecretFound]]:
 class _Shelf:
     """Tools by name as they come in, and what was left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[Draft], Checked]) -> None:
+        self._check = check
         self._tools: dict[str, ImportedTool] = {}
         self._names: dict[str, list[str]] = {}
         """Meaning to the names that tools of this meaning stand under."""
@@ -169,7 +214,7 @@ class _Shelf:
             return
         try:
             self._check_domain(draft)
-            tool, found = check_draft(draft)
+            tool, found = self._check(draft)
         except CatalogError as error:
             self._refuse(draft.shown_name, draft.source, str(error))
             return

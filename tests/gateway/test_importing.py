@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, Risk, load_catalog
 from breadcrumbs.gateway.gateway import simulated_gateway
-from breadcrumbs.gateway.imports.drafts import Draft, effective_risk
+from breadcrumbs.gateway.imports import importing
+from breadcrumbs.gateway.imports.drafts import Draft, Refusal, effective_risk
 from breadcrumbs.gateway.imports.figures import figures, schema_text
 from breadcrumbs.gateway.imports.importing import Import, import_drafts, import_sources
 from breadcrumbs.gateway.imports.lint import lint
@@ -113,6 +114,23 @@ def test_equal_tools_are_one_and_other_content_gets_the_domains_name() -> None:
     assert [(r.tool, r.reason) for r in report.refused] == [
         ("send", "e: the names 'send' and 'chat.send' are taken; rename it at its source")
     ]
+
+
+def test_a_list_that_comes_again_is_checked_where_it_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[Any] = []
+    check = importing.check_draft
+    monkeypatch.setattr(importing, "check_draft", lambda d: (checked.append(d.name), check(d))[1])
+    known = importing.KnownDrafts()
+    first = [draft("a"), draft("b c"), draft("d", hint=READ), Refusal("e", "none")]
+    for hint, anew in ((READ, ["a", "b c", "d"]), (READ, []), (DESTRUCTIVE, ["d"])):
+        checked.clear()
+        drafts = [*first[:2], draft("d", hint=hint), first[3]]
+        report = known.import_drafts(drafts)
+        assert checked == anew
+        assert report == import_drafts(drafts)
+    assert len(known._before) == 3, "what is gone is forgotten"
 
 
 def test_key_order_makes_no_other_tool_but_any_value_does() -> None:
