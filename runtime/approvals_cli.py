@@ -161,8 +161,10 @@ def verify(journal: str, head: str | None, as_json: bool) -> None:
         found = {"events": checked.events, "head": checked.head, "faults": list(checked.faults)}
         click.echo(json.dumps(found, indent=2))
     else:
+        from breadcrumbs.visible import visible
+
         for fault in checked.faults:
-            click.echo(fault)
+            click.echo(visible(fault))
         click.echo(f"{checked.events} events, {len(checked.faults)} faults, head {checked.head}")
     if checked.faults:
         sys.exit(FAULTY)

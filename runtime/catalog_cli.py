@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from breadcrumbs.errors import CatalogError
+from breadcrumbs.visible import plain, visible
 
 if TYPE_CHECKING:
     from breadcrumbs.gateway.imports.importing import Import
@@ -89,7 +90,7 @@ def show_command(name: str, sources: tuple[Path, ...], as_json: bool) -> None:
         return
     for key, value in shown.items():
         text = value if isinstance(value, str) else json.dumps(value, indent=2)
-        click.echo(f"{key}: {_visible(text)}")
+        click.echo(f"{key}: {plain(text)}")
 
 
 @catalog.command("lint")
@@ -107,7 +108,7 @@ def lint_command(sources: tuple[Path, ...], as_json: bool, timeout_s: float | No
     else:
         for finding in findings:
             place = f" at {finding.where}" if finding.where else ""
-            click.echo(_visible(f"{finding.tool}{place}: {finding.problem}"))
+            click.echo(visible(f"{finding.tool}{place}: {finding.problem}"))
         click.echo(f"{len(findings)} findings in {len(report.tools)} tools")
     if findings:
         sys.exit(FINDINGS)
@@ -170,7 +171,7 @@ def quiet_sdk() -> None:
 
 def _list(word: str, lines: list[str]) -> None:
     for line in lines[:_LISTED]:
-        click.echo(_visible(f"{word}: {line}"))
+        click.echo(visible(f"{word}: {line}"))
     if len(lines) > _LISTED:
         click.echo(
             f"{word}: and {len(lines) - _LISTED} more; see --json and breadcrumbs catalog lint"
@@ -182,8 +183,3 @@ def _near(name: str, report: Import) -> str:
 
     near = get_close_matches(name, [tool.spec.name for tool in report.tools], n=3)
     return f"; near: {', '.join(near)}" if near else "; see breadcrumbs catalog stats"
-
-
-def _visible(text: str) -> str:
-    """Untrusted text for a terminal: control and format characters are written as escapes."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from breadcrumbs.errors import DataError
+from breadcrumbs.eval.audit import AuditReport, Finding, rendered
 from breadcrumbs.eval.audit_payloads import (
     Payload,
     audit_payloads,
@@ -162,3 +165,19 @@ def test_a_marker_that_is_escaped_is_none() -> None:
     assert check_payload(payload_of_text("p", compact_json(body))) == []
     bare = check_payload(payload_of_text("p", json.dumps(body)))
     assert [finding.check for finding in bare] == ["forgery"]
+
+
+def test_a_report_drives_no_terminal() -> None:
+    """A server's names and an agent's last words stand in it."""
+    hostile = "x\x1b[2J\u202e\nno findings"
+    finding = Finding("next_step", hostile, hostile, hostile)
+    report = AuditReport(
+        "server", hostile, {"tools": 1}, (finding,), (hostile,), ({"run": hostile},)
+    )
+    console = Console(file=io.StringIO(), width=200, highlight=False)
+    for piece in rendered(report):
+        console.print(piece)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert said.count("\\u001b[2J\\u202e\\u000a") == 6
+    assert not {"\x1b", "\u202e"} & set(said)
+    assert "no findings" not in said.splitlines()

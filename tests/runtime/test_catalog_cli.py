@@ -87,8 +87,14 @@ def test_untrusted_text_cannot_drive_the_terminal(
         json.dumps([{**TOOL, "description": "red \x1b[31m and \u202e back"}]), encoding="utf-8"
     )
     _, printed, _ = run(capsys, "show", "get_weather", path)
-    assert "\\x1b[31m and \\u202e back" in printed
+    assert "\\u001b[31m and \\u202e back" in printed
     assert "\x1b" not in printed
+    forged = {**TOOL, "name": "x\x1b[2J\n1 imported, 0 refused, 0 duplicates, 0 secrets"}
+    path.write_text(json.dumps([forged]), encoding="utf-8")
+    for command in ("import", "lint"):
+        _, printed, _ = run(capsys, command, path)
+        assert len(printed.splitlines()) == 2
+        assert "\x1b" not in printed
 
 
 def test_lint_ends_with_1_on_findings_only(
