@@ -16,7 +16,7 @@ from breadcrumbs.visible import plain, visible
 if TYPE_CHECKING:
     from breadcrumbs.gateway.imports.importing import Import
 
-FINDINGS = 1
+FINDINGS, UNUSABLE = 1, 2
 _LISTED = 20
 """Lines of one kind that are shown; `--json` holds all."""
 _PATH = click.Path(path_type=Path)
@@ -43,22 +43,29 @@ def catalog() -> None:
 def import_command(
     sources: tuple[Path, ...], out: Path | None, as_json: bool, timeout_s: float | None
 ) -> None:
-    """Import every tool, or say why not."""
+    """Import every tool, or say why not. Exit 2 where nothing came in; then nothing is written."""
     report = _read(sources, timeout_s)
-    if out is not None:
+    if out is not None and report.tools:
         from breadcrumbs.gateway.imports.writing import write_catalog
 
         write_catalog([tool.spec for tool in report.tools], out)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
-        return
+    else:
+        _tell(report, out)
+    if not report.tools:
+        sys.exit(UNUSABLE)
+
+
+def _tell(report: Import, out: Path | None) -> None:
     parts = [f"{len(report.tools)} imported", f"{len(report.refused)} refused"]
     parts += [f"{len(report.duplicates)} duplicates", f"{len(report.secrets)} secrets"]
     _list("refused", [f"{one.tool}: {one.reason}" for one in report.refused])
     _list("duplicate", [f"{one.tool}: as in {one.same_as}" for one in report.duplicates])
     _list("secret", [f"{s.tool} at {s.where}: {s.kind} {s.shown}" for s in report.secrets])
     _list("changed", [f"{tool.spec.name}: {note}" for tool in report.tools for note in tool.notes])
-    click.echo(", ".join(parts) + (f"; written to {out}" if out else ""))
+    written = f"; {'written to' if report.tools else 'nothing written to'} {out}" if out else ""
+    click.echo(f"{', '.join(parts)}{written}")
 
 
 @catalog.command("show")
