@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ MAX_DEPTH = 100
 ECHO_CHARS = 20
 """A directive that repeats this much text of the data lets the data write the directive."""
 
-_NEXT_LINE = re.compile(r"^\s*[#*_>-]*\s*\**next[\s_-]?(?:step|action)s?\**\s*:\s*\**\s*\S", re.I)
+_NEXT_LINE = re.compile(r"^[\s#*_>-]*next[\s_-]?(?:step|action)s?\**\s*:[\s*]*[^\s*]", re.I)
 _LABEL = re.compile(r"next[_-]?(?:step|action)s?\\?[\"']?\s*[:=]|\bnext steps?\s*:", re.I)
 _MEND_MISSING = (
     'end the payload with "next_step": name the exact call and its required fields, say not to'
@@ -128,8 +129,8 @@ def read_payloads(path: Path) -> tuple[list[Payload], int]:
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
     body = _Object(pairs)
     if len(body) != len(pairs):
-        names = [name for name, _ in pairs]
-        body.twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+        counted = Counter(name for name, _ in pairs)
+        body.twice = tuple(name for name, number in counted.items() if number > 1)
     return body
 
 

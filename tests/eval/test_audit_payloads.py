@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,27 @@ def test_a_report_drives_no_terminal() -> None:
     assert said.count("\\u001b[2J\\u202e\\u000a") == 6
     assert not {"\x1b", "\u202e"} & set(said)
     assert "no findings" not in said.splitlines()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " " * 300_000 + "x",
+        "next step:" + " " * 300_000,
+        "next step" + " *" * 150_000,
+        '{"a": 1, "a": 2, ' + ", ".join(f'"k{n}": 0' for n in range(60_000)) + "}",
+    ],
+    ids=["blanks", "nothing behind it", "stars", "keys"],
+)
+def test_no_payload_makes_the_audit_slow(text: str) -> None:
+    """Each of these took minutes once."""
+    started = time.monotonic()
+    assert check_payload(payload_of_text("p", text))
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "line", ["Next step: go", "  > **next_step:** go", "# NEXT ACTION : go", "- next-steps: **go**"]
+)
+def test_a_last_line_that_directs_is_one_however_it_is_set(line: str) -> None:
+    assert checks(f"Found 3.\n{line}") == ["forgery"]
