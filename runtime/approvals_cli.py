@@ -46,7 +46,8 @@ def approvals() -> None:
 def list_command(journal: str, everything: bool, as_json: bool) -> None:
     """What waits for a person, oldest first."""
     with _opened(journal) as opened:
-        cards = opened.rows() if everything else opened.pending()
+        cards = opened.pending()  # what ran out is written down as such by this
+        cards = opened.rows() if everything else cards
     if as_json:
         click.echo(json.dumps([_record(card) for card in cards], indent=2))
         return
