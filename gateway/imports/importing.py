@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ from breadcrumbs.gateway.imports.sources import read_source
 
 MAX_DESCRIPTION = 16_384
 """Characters of a tool's description."""
+MAX_WRITTEN = 64 * 1024 * 1024
+"""Characters of all schemas of one server, or of all files: a short document whose many tools name
+one large part would fill the memory, written out."""
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 """Names enter the breadcrumb: no quotes, spaces or line ends."""
 _TEXTS = frozenset({"title", "description", "examples", "$comment"})
@@ -206,6 +210,8 @@ class _Shelf:
         self._secrets: list[SecretFound] = []
         self._servers: dict[str, str] = {}
         """Domain to the one server that has it: labels go by domain."""
+        self._written: Counter[str | None] = Counter()
+        """Characters of schemas, by server; of files under None."""
 
     def take(self, draft: Draft | Refusal) -> None:
         """Check one tool and find its place."""
@@ -214,10 +220,12 @@ class _Shelf:
             return
         try:
             self._check_domain(draft)
+            self._check_room(draft)
             tool, found = self._check(draft)
         except CatalogError as error:
             self._refuse(draft.shown_name, draft.source, str(error))
             return
+        self._written[draft.upstream] += tool.spec.cost.characters
         self._secrets += found
         locked = next((one for one in found if not _is_text(one.where)), None)
         if locked is not None:
@@ -255,6 +263,13 @@ class _Shelf:
             raise CatalogError(
                 f"its name and that of server {first!r} both become the domain {draft.domain!r};"
                 " rename one of them"
+            )
+
+    def _check_room(self, draft: Draft) -> None:
+        if self._written[draft.upstream] >= MAX_WRITTEN:
+            raise CatalogError(
+                f"the schemas before it are over {MAX_WRITTEN} characters, references written out;"
+                " bring in fewer at a time"
             )
 
     def _place(self, tool: ImportedTool) -> None:

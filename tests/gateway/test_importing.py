@@ -116,6 +116,20 @@ def test_equal_tools_are_one_and_other_content_gets_the_domains_name() -> None:
     ]
 
 
+def test_schemas_written_out_end_at_a_bound_for_each_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importing, "MAX_WRITTEN", 300)
+    document = {"large": {"properties": {f"p{n}": {"type": "string"} for n in range(10)}}}
+    schema = {"properties": {"x": {"$ref": "#/large"}}}
+    many = [draft(f"t{n}", schema=schema, document=document) for n in range(9)]
+    theirs = [draft(f"u{n}", domain="other", upstream="other") for n in range(2)]
+    report = import_drafts([*many, *theirs])
+    assert [tool.own_name for tool in report.tools] == ["t0", "u0", "u1"]
+    assert len(report.refused) == 8
+    assert "over 300 characters, references written out" in report.refused[0].reason
+
+
 def test_a_list_that_comes_again_is_checked_where_it_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
