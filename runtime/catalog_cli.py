@@ -110,6 +110,8 @@ def lint_command(sources: tuple[Path, ...], as_json: bool, timeout_s: float | No
 
     report = _read(sources, timeout_s)
     findings = lint(report)
+    if not findings:
+        _some(report)
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=2))
     else:
@@ -129,7 +131,7 @@ def stats_command(sources: tuple[Path, ...], as_json: bool, timeout_s: float | N
     """Count tools, domains and risk, and say how long the schemas are."""
     from breadcrumbs.gateway.imports.figures import figures
 
-    report = _read(sources, timeout_s)
+    report = _some(_read(sources, timeout_s))
     counted = figures([tool.spec for tool in report.tools])
     if as_json:
         click.echo(json.dumps(counted, indent=2))
@@ -168,6 +170,14 @@ def _read(sources: tuple[Path, ...], timeout_s: float | None) -> Import:
     quiet_sdk()
     shipped = Path(str(resources.files("breadcrumbs.configs"))) / "catalogs"
     return import_sources(sources or [shipped], timeout_s=timeout_s)
+
+
+def _some(report: Import) -> Import:
+    """The report, where a tool came in: figures of nothing would hide a slip in a name."""
+    if not report.tools:
+        why = report.refused[0].reason if report.refused else "there is none in what was named"
+        raise CatalogError(f"no tool came in: {why}")
+    return report
 
 
 def quiet_sdk() -> None:

@@ -163,6 +163,10 @@ def test_where_nothing_comes_in_nothing_is_written(
     assert says is None or says in printed
     status, printed, _ = run(capsys, "import", source, "--json")
     assert (status, json.loads(printed)["imported"]) == (2, 0)
+    status, printed, err = run(capsys, "stats", source)
+    assert (status, printed, err.count("\n")) == (2, "", 1)
+    assert err.startswith("breadcrumbs: no tool came in: ")
+    assert run(capsys, "lint", source)[0] == (1 if says else 2)
 
 
 def test_a_broken_server_says_one_line_and_no_traceback(tmp_path: Path) -> None:

@@ -472,7 +472,7 @@ def test_made_up_session_ids_drive_out_no_session_of_another_caller_G7(
 
     def asks(caller: str, handle: str) -> GatewaySession:
         monkeypatch.setattr(
-            mcp_server, "get_access_token", lambda: SimpleNamespace(client_id=caller)
+            mcp_server, "get_access_token", lambda: SimpleNamespace(client_id=caller, scopes=[])
         )
         headers = {"mcp-session-id": handle}
         session: GatewaySession = face._session(
