@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -50,11 +51,9 @@ class StandardInput:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
         self._file = anyio.wrap_file(sys.stdin)
 
-    def __aiter__(self) -> StandardInput:
-        return self
-
-    async def __anext__(self) -> str:
-        return marked(await self._file.__anext__())
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in self._file:
+            yield marked(line)
 
 
 class MarkedBodies:

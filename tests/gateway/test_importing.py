@@ -328,6 +328,10 @@ def test_a_private_key_without_its_end_goes_to_the_end_of_the_text() -> None:
     assert redact(f"{whole} and {whole}.") == f"{REMOVED} and {REMOVED}."
 
 
+def test_the_shortest_secret_is_found() -> None:
+    assert redact("ab://u:f3Kq9ZpL@") == f"ab://u:{REMOVED}@"
+
+
 def test_very_many_secrets_are_cut_in_one_pass() -> None:
     """Each compared with all before it, 60 000 of them would not end within the test run."""
     text = " ".join(f"sk-abcdefghij{number:08d}KLMN" for number in range(60_000))
