@@ -265,7 +265,8 @@ def _trl_agrees(row: Mapping[str, Any], renderer: Renderer, name: str) -> bool:
     silent = WITHOUT_THINKING if name.endswith(SILENT) else ""
     theirs = _tagged(row, renderer, pinned(silent + template))
     text = served_text(renderer, messages_from_dicts(row["messages"]), list(row["tools"]))
-    return list(theirs["input_ids"]) == renderer.tokenizer(text, add_special_tokens=False).input_ids
+    ids = renderer.tokenizer(text, add_special_tokens=False)["input_ids"]
+    return list(theirs["input_ids"]) == list(ids)
 
 
 def _tagged(row: Mapping[str, Any], renderer: Renderer, template: str) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ _ARGUMENTS = {
 
 
 def _say(role: str, content: str = "", **rest: Any) -> dict[str, Any]:
-    empty = {"tool_calls": [], "tool_call_id": None, "synthetic": False}
+    empty: dict[str, Any] = {"tool_calls": [], "tool_call_id": None, "synthetic": False}
     return {"role": role, "content": content, **empty, **rest}
 
 
