@@ -59,6 +59,7 @@ def serve(options: ServeOptions) -> None:
 
 
 def _local_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
+    from breadcrumbs.conversations import Conversations
     from breadcrumbs.local_model import LocalModel, LocalPolicy
 
     catalog = load_catalog(options.catalogs)
@@ -67,7 +68,11 @@ def _local_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
         catalog, options.journal, local.gateway_settings(), encoder=options.encoder
     )
     name = (options.adapter or Path(options.model)).name
-    return create_app(name, LocalPolicy(local), gateway, settings)
+    if not Conversations.can_serve(local):
+        return create_app(name, LocalPolicy(local), gateway, settings)
+    policy = Conversations(local)
+    settings = replace(settings, turns_at_once=policy.at_once)
+    return create_app(name, policy, gateway, settings)
 
 
 async def _serve_remote(options: ServeOptions, address: str, settings: ServiceSettings) -> None:
