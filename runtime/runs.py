@@ -25,6 +25,7 @@ from breadcrumbs.loop import LoopSettings, stream
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.monitoring import Monitor, RunWatch
 from breadcrumbs.prompts import system_prompt
+from breadcrumbs.radar import Radar
 from breadcrumbs.turns import Policy, Turn, Usage, Wishes, wishing
 
 logger = logging.getLogger(__name__)
@@ -118,6 +119,7 @@ class Runs:
         self._monitor = monitor
         self._policy = policy
         self._settings = settings
+        self._radar = Radar()
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def check(self, wishes: Wishes) -> None:
@@ -245,6 +247,7 @@ class Runs:
             run.session,
             run.conversation,
             settings=settings,
+            radar=self._radar,
             approver=_Journal(run, self.gateway) if until_decided else None,
         )
         async with aclosing(events):
