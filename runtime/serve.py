@@ -16,8 +16,10 @@ from breadcrumbs.callers import keys_for
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.live_gateway import open_gateway
+from breadcrumbs.loop import LoopSettings
 from breadcrumbs.monitoring import CONTENT_VARIABLE
-from breadcrumbs.service import ServiceSettings, create_app
+from breadcrumbs.nudge import NudgeStyle
+from breadcrumbs.service import MAX_RUN_S, ServiceSettings, create_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -38,6 +40,7 @@ class ServeOptions:
     journal: str = "approvals.sqlite"
     host: str = "127.0.0.1"
     port: int = 8000
+    nudge: NudgeStyle = "contract"
 
 
 def serve(options: ServeOptions) -> None:
@@ -51,7 +54,8 @@ def serve(options: ServeOptions) -> None:
     """
     keys = keys_for(options.host)
     content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
-    settings = ServiceSettings(api_keys=keys, trace_content=content)
+    loop = LoopSettings(max_s=MAX_RUN_S, nudge_style=options.nudge)
+    settings = ServiceSettings(api_keys=keys, trace_content=content, loop=loop)
     if options.endpoint is None:
         asyncio.run(_answer(options, _local_app(options, settings)))
     else:
