@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -317,20 +317,30 @@ def serve(
 ) -> None:
     """Serve the page, OpenAI's routes and runs, the loop bundled. Keys: BREADCRUMBS_API_KEYS.
 
-    An --adapter must prove first that it is whole and changes this model, as `adapter check` does.
+    An --adapter must prove first that it is whole and in use, as with `adapter check`; with
+    --endpoint it is the local copy of what the server has under --model.
     """
     from breadcrumbs.serve import ServeOptions
     from breadcrumbs.serve import serve as run
 
-    if endpoint is not None and adapter is not None:
-        raise click.UsageError("--adapter is loaded here; name the endpoint's own with --model")
     if adapter is not None:
-        from breadcrumbs.train.adapter_check import check_adapter
-
-        for line in check_adapter(adapter, model):
+        for line in _proved(adapter, model, endpoint):
             click.echo(visible(line), err=True)
     sources = list(catalogs) or None
     run(ServeOptions(model, adapter, endpoint, sources, encoder, journal, host, port, nudge))
+
+
+def _proved(adapter: Path, model: str, endpoint: str | None) -> Iterable[str]:
+    """What shows that this adapter is what will answer."""
+    if endpoint is None:
+        from breadcrumbs.train.adapter_check import check_adapter
+
+        return check_adapter(adapter, model)
+    import asyncio
+
+    from breadcrumbs.train.endpoint_check import check_endpoint
+
+    return asyncio.run(check_endpoint(endpoint, model, adapter))
 
 
 cli.add_command(adapter)

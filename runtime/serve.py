@@ -33,6 +33,7 @@ class ServeOptions:
 
     model: str
     adapter: Path | None = None
+    """Loaded here; behind an endpoint the server has it."""
     endpoint: str | None = None
     """An OpenAI-compatible server that has the model: https://host/v1."""
     catalogs: Sequence[Path] | None = None
