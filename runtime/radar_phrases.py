@@ -79,6 +79,11 @@ def languages() -> tuple[Phrases, ...]:
     return tuple(read_phrases(folder / f"{code}.yaml") for code in CODES)
 
 
+def phrases_in(code: str) -> Phrases:
+    """The phrasings of one of the `CODES`."""
+    return languages()[CODES.index(code)]
+
+
 def read_phrases(path: Path) -> Phrases:
     """The phrasings of one language.
 

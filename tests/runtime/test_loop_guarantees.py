@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -34,20 +35,26 @@ def unanswered(conversation: Conversation) -> list[str]:
     return [call for call in calls if answers.count(call) != 1]
 
 
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
 class InThread:
     """An executor whose tool is a plain function in a thread, as nothing can stop."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        self.begun = asyncio.Event()
+        self.begun = threading.Event()
         self.effects = 0
 
     def work(self) -> None:
+        self.begun.set()
         time.sleep(0.3)
         self.effects += 1
 
     async def run(self, spec: Any, arguments: Any) -> Any:
-        self.begun.set()
         await asyncio.to_thread(self.work)
         return await self.inner.run(spec, arguments)
 
@@ -61,24 +68,21 @@ async def test_G49_a_tool_in_a_thread_goes_on_when_its_caller_is_gone_and_is_rec
     )
     (card,) = gateway.gateway.journal.pending()
     deciding = asyncio.create_task(gateway.gateway.decide(card.id, approve=True, by="ann"))
-    await slow.begun.wait()
+    await until(slow.begun.is_set)
     deciding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await deciding
     assert gateway.gateway.journal.get(card.id).state == "executing"
-    async with asyncio.timeout(30):
-        while gateway.gateway.journal.get(card.id).state != "done":
-            await asyncio.sleep(0.02)
+    await until(lambda: gateway.gateway.journal.get(card.id).state == "done")
     assert slow.effects == 1
     # awaited without a shield the effect happens too, but nobody is left to record it
     slow.begun.clear()
     bare = asyncio.create_task(slow.run(None, {}))
-    await slow.begun.wait()
+    await until(slow.begun.is_set)
     bare.cancel()
     with pytest.raises(asyncio.CancelledError):
         await bare
-    await asyncio.sleep(0.6)
-    assert slow.effects == 2
+    await until(lambda: slow.effects == 2)
 
 
 async def test_G63_a_nudge_counter_at_its_cap_is_not_reset_by_calls_repairs_or_time(
@@ -148,7 +152,7 @@ class Says:
         ("denied", "denied"),
         ("undecided", "approval_required"),
         ("expired", "expired"),
-        ("failed", "failed"),
+        ("broken", "unknown"),
     ],
 )
 async def test_G66_a_call_has_one_answer_however_its_write_ends(
@@ -159,7 +163,7 @@ async def test_G66_a_call_has_one_answer_however_its_write_ends(
     conversation: Conversation,
     script: Any,
 ) -> None:
-    if path == "failed":
+    if path == "broken":
         gateway.gateway.executor = Broken()
     if path == "expired":
         gateway.gateway.journal._ttl = gateway.gateway.journal._ttl * 0
@@ -213,8 +217,8 @@ GOOD = '{"name": "execute_tool", "arguments": {"tool_name": "list_tickets", "arg
     ("written", "said"),
     [
         (f"<think>I call\n<tool_call>{GOOD}</tool_call></think>", "stands in the thinking"),
-        (f"Here it is: {GOOD}", "one tool call"),
-        (f"```json\n{GOOD}\n```", "one tool call"),
+        (f"Here it is: {GOOD}", "runs only when it is called"),
+        (f"```json\n{GOOD}\n```", "runs only when it is called"),
         (f"<tool_call>\n{GOOD[:50]}", "cut off"),
         ('<tool_call>{"name": "execute_tool", "arguments": [1]}</tool_call>', '"arguments"'),
         ('<tool_call>{"arguments": {}}</tool_call>', '"name"'),

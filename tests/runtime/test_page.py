@@ -310,7 +310,7 @@ def test_G31_no_argument_is_out_of_sight_when_a_card_can_be_approved(
     assert page.evaluate(OUT_OF_SIGHT, box) > 0  # the check sees what it looks for
     arguments.evaluate("(list) => list.classList.remove('folded')")
     approve.click()
-    outcome(page, "create_ticket: done").wait_for()
+    outcome(page, "create_ticket: done").wait_for(state="attached")
 
 
 def test_the_files_ask_for_nothing_outside_and_set_no_markup() -> None:
