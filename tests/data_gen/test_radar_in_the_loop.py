@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from breadcrumbs.data_gen.config import GenerateConfig
+from breadcrumbs.data_gen.config import Amount, GenerateConfig
 from breadcrumbs.data_gen.dataset import Row, load_rows
 from breadcrumbs.data_gen.episodes import Episode, OraclePolicy, run_episode
 from breadcrumbs.data_gen.generate import generate
@@ -21,17 +21,24 @@ from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 from breadcrumbs.loop import LoopSettings
 from breadcrumbs.policies import StallerPolicy
-from breadcrumbs.radar import Radar
+from breadcrumbs.radar import Disclosed, Radar, Stall
 from breadcrumbs.turns import Policy
 
 KINDS: tuple[StallKind, ...] = get_args(StallKind)
-LOOSE = Radar(layers=("permission", "announcement", "grounding", "echo", "repair"))
-"""Without the gate: what happened before a turn counts for nothing."""
+
+
+class Eager(Radar):
+    """Takes every text after a disclosure for a stall."""
+
+    def classify(self, text: str, situation: Disclosed | None) -> Stall | None:
+        return None if situation is None else Stall("permission_ask", text)
 
 
 @pytest.fixture(scope="module")
 def rows(small_config: GenerateConfig, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    config = dataclasses.replace(small_config, corrected_share=0.0)
+    config = dataclasses.replace(
+        small_config, corrected_share=0.0, train=Amount(pairs=40, declines=6)
+    )
     out = tmp_path_factory.mktemp("radar") / "data"
     generate(config, out, lambda done, total, note="": None)
     return load_rows(out)
@@ -72,13 +79,15 @@ def test_G61_over_whole_episodes_nearly_every_nudge_answers_a_stall(
         caught += nudges(row, catalog, stall) == 1
     quiet = len(rows) - len(calls)
     record_property("stalls, caught, false alarms, runs", (stalls, caught, false, len(rows)))
-    assert quiet >= 10  # questions, refusals and waits are among them
-    assert stalls >= 10
+    assert quiet >= 40  # questions and refusals
+    assert stalls >= 40
     assert caught / (caught + false) >= 0.98
     assert caught / stalls >= 0.7
 
 
-def test_without_its_gate_the_radar_nudges_turns_that_are_right(
+def test_a_radar_that_hears_a_stall_in_every_text_nudges_turns_that_are_right(
     rows: list[Row], catalog: Catalog
 ) -> None:
-    assert sum(nudges(row, catalog, None, LOOSE) for row in rows) > 0
+    """The count of false alarms counts: each question and refusal would be one."""
+    asked = [row for row in rows if row.scenario.behaviour == "clarify"][:10]
+    assert all(nudges(row, catalog, None, Eager()) > 0 for row in asked)

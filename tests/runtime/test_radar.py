@@ -96,6 +96,25 @@ def test_a_question_for_a_missing_required_value_is_no_stall_and_for_a_given_one
     assert stall.kind == "inferable_value_ask"
 
 
+def test_an_apostrophe_is_no_quotation_and_an_account_no_time() -> None:
+    """Both made a value look given that the user never gave."""
+    title = Disclosed(
+        "create_event",
+        (Parameter("title", required=True),),
+        "I'd like to set up a meeting on Monday. That's all.",
+    )
+    asks = "Before I can do this: Which title should the event have?"
+    assert Radar().classify(asks, title) is None
+    gave = replace(title, user_text="Set up 'Budget' on Monday. That's all.")
+    assert Radar().classify(asks, gave) is not None
+    accounts = (Parameter("from_account", required=True), Parameter("to_account", required=True))
+    money = Disclosed("transfer_money", accounts, "Transfer 5 to acc_joint marked 'March rent'")
+    assert Radar().classify("Which account should the money come from?", money) is None
+    assert not accounts[0].is_time
+    assert Parameter("from").is_time
+    assert Parameter("from_date").is_date
+
+
 def test_asking_for_an_optional_value_beside_a_missing_one_is_still_a_question() -> None:
     assert Radar().classify("What are the title and the priority?", BARE) is None
 
