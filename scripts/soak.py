@@ -122,7 +122,7 @@ class Soak:
         self._expect(body["x_done"] == "answered" and not body["x_pending_approvals"], "read")
 
     async def _write(self, number: int) -> None:
-        body = await self._ask(f"Open a ticket: lift {number} is stuck")
+        body = await self._ask(f"Open a ticket titled 'Lift {number} is stuck'")
         nudges = [event for event in body["x_events"] if event["type"] == "nudge"]
         self._expect(len(nudges) == 1, "write: one nudge")
         (card,) = body["x_pending_approvals"]
