@@ -103,7 +103,7 @@ class Disclosed:
     tool: str
     parameters: tuple[Parameter, ...]
     user_text: str = ""
-    """Everything the user said, oldest first."""
+    """What the user said for the present request, oldest first."""
     executed: bool = False
     """Whether a call was executed since the schema was disclosed."""
     others: tuple[str, ...] = ()
@@ -221,10 +221,27 @@ def situation_of(messages: Sequence[Message]) -> Disclosed | None:
     return Disclosed(
         found[0]["name"],
         tuple(merged.values()),
-        "\n".join(messages[i].content.replace("\n", " ") for i in spoken),
+        "\n".join(
+            messages[i].content.replace("\n", " ") for i in _of_this_request(messages, spoken)
+        ),
         executed,
         tuple(tool["name"] for tool in found[1:]),
     )
+
+
+def _of_this_request(messages: Sequence[Message], spoken: Sequence[int]) -> Sequence[int]:
+    """Which of the user's messages are about the present request.
+
+    What was said for work that ran and was reported on, without a question, gives nothing to the
+    request that follows.
+    """
+    for at in range(len(spoken) - 1, 0, -1):
+        between = messages[spoken[at - 1] : spoken[at]]
+        ran = any(_payload(message).get("status") == "done" for message in between)
+        asked = "?" in unicodedata.normalize("NFKC", between[-1].content)
+        if ran and not asked:
+            return spoken[at:]
+    return spoken
 
 
 def _payload(message: Message) -> Mapping[str, Any]:

@@ -228,6 +228,29 @@ async def test_the_situation_is_read_from_the_conversation(gateway: SimulatedGat
     assert situation_of([*messages, Message("assistant", "x"), Message("user", "next")]) is None
 
 
+@pytest.mark.parametrize(
+    ("reported", "is_stall"),
+    [("Opened.", False), ("Opened. Shall I tell somebody？", True)],
+)
+def test_what_was_said_for_work_that_is_done_gives_the_next_request_nothing(
+    reported: str, is_stall: bool
+) -> None:
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+    tool = {"name": "create_ticket", "inputSchema": schema}
+    disclosed = {"layer": "2_schema_disclosure", "disclosed": [tool]}
+    done = {"layer": "3_execution", "status": "done"}
+    talk = [
+        Message("user", "Open a ticket titled 'Lift is stuck'"),
+        Message("tool", compact_json(disclosed), tool_call_id="a"),
+        Message("tool", compact_json(done), tool_call_id="b"),
+        Message("assistant", reported),
+        Message("user", "Open another ticket"),
+        Message("tool", compact_json(disclosed), tool_call_id="c"),
+    ]
+    stall = Radar().classify("What should the title be?", situation_of(talk))
+    assert (stall is not None) is is_stall
+
+
 def test_a_tool_message_that_is_no_payload_is_passed_over() -> None:
     assert (
         situation_of([Message("user", "u"), Message("tool", "not json", tool_call_id="c")]) is None
