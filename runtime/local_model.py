@@ -182,11 +182,16 @@ class LocalModel:
         room = self.model.config.max_position_embeddings - len(prompt)
         limit = min(wishes.max_tokens or MAX_NEW_TOKENS, room)
         first_id = _first_id(messages)
-        return Writing(self.renderer, first_id, len(prompt), limit, wishes.stop), prompt
+        return Writing(self.renderer, first_id, tools, len(prompt), limit, wishes.stop), prompt
 
-    def turn(self, tokens: Sequence[int], first_id: int = 1) -> Turn:
-        """Generated tokens as a turn; calls are numbered from `first_id`."""
-        return self.renderer.call_format.parse_turn(self.decode(tokens), first_id)
+    def turn(
+        self,
+        tokens: Sequence[int],
+        first_id: int = 1,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> Turn:
+        """Generated tokens as a turn that could call `tools`; calls count from `first_id`."""
+        return self.renderer.call_format.parse_turn(self.decode(tokens), first_id, tools)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens as text, special ones included."""
@@ -196,7 +201,8 @@ class LocalModel:
         if text_budget is None or len(tokens) != text_budget:
             return False
         text = self.decode(tokens)
-        return self.renderer.call_format.opener not in text and "<think>" not in text
+        form = self.renderer.call_format
+        return form.opener not in text and form.thinks[0] not in text and not form.starts_thinking
 
 
 class LocalPolicy:
@@ -311,7 +317,7 @@ class BatchedPolicy:
         assert batch.outputs is not None
         # Shielded: one episode that is cancelled must not take the others' turns with it.
         outputs = await asyncio.shield(batch.outputs)
-        turn = self._model.turn(outputs[place], _first_id(messages))
+        turn = self._model.turn(outputs[place], _first_id(messages), tools)
         if turn.text:
             yield turn.text
         yield turn

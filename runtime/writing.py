@@ -5,7 +5,9 @@ Knows a renderer and logits, nothing of caches. V is the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -55,6 +57,7 @@ class Writing:
         self,
         renderer: Renderer,
         first_id: int,
+        tools: Sequence[Mapping[str, Any]],
         prompt_tokens: int,
         limit: int,
         stop: tuple[str, ...] = (),
@@ -63,7 +66,7 @@ class Writing:
         self._prompt_tokens = prompt_tokens
         self._limit = limit
         self._stop = stop
-        self._shown = TextStream(renderer.call_format, first_id)
+        self._shown = TextStream(renderer.call_format, first_id, tools)
         self._tokens: list[int] = []
         self._pushed = 0
         self._cut = False

@@ -161,6 +161,7 @@ async def test_a_cut_catalog_knows_nothing_of_what_was_cut(desk: Catalog) -> Non
         ("execute_tool", {"arguments": {}}),
         ("execute_tool", {"tool_name": "create_ticket", "arguments": "{}"}),
         ("execute_tool", {"tool_name": "create_ticket", "arguments": {"title": float("nan")}}),
+        ("execute_tool", {**CREATE, "approval_id": 7}),
         ("execute_tool", ["a", "list"]),
         ("rm -rf", {}),
     ],
@@ -197,7 +198,11 @@ class BrokenExecutor:
         return {"answer": self.answer}
 
 
-@pytest.mark.parametrize("answer", [None, float("nan"), object(), "\ud800"], ids=str)
+@pytest.mark.parametrize(
+    "answer",
+    [None, float("nan"), object(), "\ud800"],
+    ids=["no answer", "not a number", "no JSON", "half a character"],
+)
 async def test_a_broken_write_is_unknown_and_not_run_again(desk: Catalog, answer: Any) -> None:
     executor, clock, ids = BrokenExecutor(answer), SimulatedClock(), SeededIds(0)
     journal = ApprovalJournal(":memory:", clock, ids)

@@ -65,7 +65,7 @@ def test_top_p_keeps_the_fewest_tokens_with_that_share() -> None:
 def written(renderer: Renderer, text: str, **options: Any) -> tuple[list[str], Turn, int]:
     """The pieces shown, the turn, and how many tokens were taken."""
     ids = renderer.tokenizer.encode(text, add_special_tokens=False)
-    writing = Writing(renderer, 1, 5, **{"limit": 500, **options})
+    writing = Writing(renderer, 1, (), 5, **{"limit": 500, **options})
     shown, taken = [], 0
     for token in [*ids, renderer.stop_ids[0]]:
         shown.append(writing.push(token))
@@ -107,6 +107,6 @@ def test_no_piece_of_a_stop_text_is_ever_shown(stop: tuple[str, ...], renderer: 
 def test_what_only_began_like_a_stop_text_is_shown(renderer: Renderer) -> None:
     shown, turn, _ = written(renderer, "open a ticket", stop=("ticket titled",))
     assert "".join(shown) == turn.text == "open a ticket"
-    held = Writing(renderer, 1, 5, 500, ("ticket titled",))
+    held = Writing(renderer, 1, (), 5, 500, ("ticket titled",))
     ids = renderer.tokenizer.encode("open a ticket", add_special_tokens=False)
     assert "ticket" not in "".join(map(held.push, ids))  # it may still become one
