@@ -1,4 +1,4 @@
-# make demo · make test · make check · make bench. Each sets up .venv first, once.
+# make demo · make test · make check · make bench · make soak. Each sets up .venv first, once.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ SOURCES := $(shell find runtime gateway data_gen train eval configs -type f -not
 export HF_HUB_DISABLE_TELEMETRY := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test audit-trial conformance check bench install help clean
+.PHONY: demo test audit-trial conformance check bench soak install help clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -32,6 +32,9 @@ check: install ## format, lint, types, import layers
 
 bench: install ## speed, as ratios against named baselines; writes runs/bench.json
 	$(BIN)/python scripts/bench.py
+
+soak: install ## 10 000 runs against a server, its memory flat; SOAK="--minutes 30" goes by the clock
+	$(BIN)/python scripts/soak.py $(SOAK)
 
 install: $(VENV)/.package ## .venv with pinned dependencies and this package
 

@@ -18,7 +18,7 @@ from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.speech import Language, filled, speech
 from breadcrumbs.data_gen.values import words
 from breadcrumbs.gateway.catalog import ToolSpec
-from breadcrumbs.radar_phrases import LANGUAGES as RADAR_LANGUAGES
+from breadcrumbs.radar_phrases import phrases_in
 
 FRAMES = (
     "{q}",
@@ -150,7 +150,7 @@ def _asking_parts(text: str) -> Iterator[str]:
 
 def _asking_sentences(text: str, language: Language) -> Iterator[str]:
     """The same for another language, sentence by sentence, by what the radar listens for."""
-    heard = next(phrases for phrases in RADAR_LANGUAGES if phrases.code == language)
+    heard = phrases_in(language)
     plain = unicodedata.normalize("NFKC", _QUOTED.sub(" ", text)).replace("’", "'").lower()
     for sentence in _FOREIGN_SENTENCE.split(plain):
         asks = "?" in sentence or heard.wants.search(sentence)

@@ -24,7 +24,7 @@ from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.catalog import ToolSpec
 from breadcrumbs.messages import Message, ToolCall
 from breadcrumbs.radar import Radar, situation_of
-from breadcrumbs.radar_phrases import LANGUAGES as RADAR_LANGUAGES
+from breadcrumbs.radar_phrases import phrases_in
 from breadcrumbs.turns import Turn
 
 EXECUTE, SEARCH = "execute_tool", "search_tool_catalog"
@@ -113,7 +113,7 @@ def refuses(text: str, language: Language = "en") -> bool:
         return False
     if language == "en":
         return bool(_REFUSES.search(said))
-    heard = next(phrases for phrases in RADAR_LANGUAGES if phrases.code == language)
+    heard = phrases_in(language)
     return bool(heard.refuses.search(said))
 
 

@@ -84,8 +84,11 @@ class Parameter:
     @property
     def is_time(self) -> bool:
         """Whether its values are dates, times or spans."""
+        named = _TIME_NAMES.intersection(self.words)
+        if named == {"from"} and len(self.words) > 1:
+            named = frozenset()  # from_account
         return self.format in ("date-time", "date", "time", "duration") or (
-            self.type == "string" and not _TIME_NAMES.isdisjoint(self.words)
+            self.type == "string" and bool(named)
         )
 
     @property

@@ -10,7 +10,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from breadcrumbs.gateway.gateway import GatewaySession
 from breadcrumbs.live_gateway import open_gateway
 from breadcrumbs.loop import LoopSettings, stream
 from breadcrumbs.messages import Message, compact_json
+from breadcrumbs.nudge import NudgeStyle
 from breadcrumbs.prompts import system_prompt
 from breadcrumbs.turns import Policy
 from breadcrumbs.visible import plain, visible
@@ -89,6 +90,7 @@ async def chat_in_terminal(
     catalogs: Sequence[Path] | None,
     encoder: Path | None,
     console: Console,
+    nudge: NudgeStyle = "contract",
 ) -> None:
     """Load a model and chat over a simulated world; Ctrl-C and Ctrl-D leave.
 
@@ -112,6 +114,7 @@ async def chat_in_terminal(
             console=console,
             ask=lambda prompt: ask_in_terminal(console, prompt),
             system=system_prompt(now).text,
+            settings=replace(UNTIL_DECIDED, nudge_style=nudge),
         )
     except asyncio.CancelledError:  # Ctrl-C while the model writes
         console.print("\nstopped")

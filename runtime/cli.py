@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from breadcrumbs.data_gen.engines import EngineName
     from breadcrumbs.data_gen.nudged import Nudged
+    from breadcrumbs.nudge import NudgeStyle
     from breadcrumbs.progress import Report
 
 T = TypeVar("T")
@@ -40,6 +41,13 @@ USAGE_ERROR = 2
 INTERRUPTED = 130
 CONFIG = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+nudge_option = click.option(
+    "--nudge",
+    type=click.Choice(["contract", "seed"]),
+    default="contract",
+    show_default=True,
+    help="Wording of the nudge: how calls work, as trained, or the original design's order.",
+)
 overrides = click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
 )
@@ -279,15 +287,22 @@ def demo(out: Path) -> None:
 @click.option("--adapter", type=FOLDER, help="Folder of a trained adapter.")
 @click.option("--catalog", "catalogs", type=CONFIG, multiple=True, help="Tool catalog YAML.")
 @encoder_option
+@nudge_option
 def chat(
-    model: str, adapter: Path | None, catalogs: tuple[Path, ...], encoder: Path | None
+    model: str,
+    adapter: Path | None,
+    catalogs: tuple[Path, ...],
+    encoder: Path | None,
+    nudge: NudgeStyle,
 ) -> None:
     """Talk to a model in the terminal; the loop and a simulated gateway run."""
     import asyncio
 
     from breadcrumbs.chat import chat_in_terminal
 
-    asyncio.run(chat_in_terminal(model, adapter, list(catalogs) or None, encoder, _console()))
+    asyncio.run(
+        chat_in_terminal(model, adapter, list(catalogs) or None, encoder, _console(), nudge)
+    )
 
 
 @cli.command()
@@ -299,6 +314,7 @@ def chat(
 @journal_option
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@nudge_option
 def serve(
     model: str,
     adapter: Path | None,
@@ -308,16 +324,34 @@ def serve(
     journal: str,
     host: str,
     port: int,
+    nudge: NudgeStyle,
 ) -> None:
-    """Serve the page, OpenAI's routes and runs, the loop bundled. Keys: BREADCRUMBS_API_KEYS."""
+    """Serve the page, OpenAI's routes and runs, the loop bundled. Keys: BREADCRUMBS_API_KEYS.
+
+    An --adapter must prove first that it is whole and in use, as with `adapter check`; with
+    --endpoint it is the local copy of what the server has under --model.
+    """
     from breadcrumbs.serve import ServeOptions
     from breadcrumbs.serve import serve as run
 
-    if endpoint is not None and adapter is not None:
-        raise click.UsageError("--adapter is loaded here; name the endpoint's own with --model")
-    run(
-        ServeOptions(model, adapter, endpoint, list(catalogs) or None, encoder, journal, host, port)
-    )
+    if adapter is not None:
+        for line in _proved(adapter, model, endpoint):
+            click.echo(visible(line), err=True)
+    sources = list(catalogs) or None
+    run(ServeOptions(model, adapter, endpoint, sources, encoder, journal, host, port, nudge))
+
+
+def _proved(adapter: Path, model: str, endpoint: str | None) -> Iterable[str]:
+    """What shows that this adapter is what will answer."""
+    if endpoint is None:
+        from breadcrumbs.train.adapter_check import check_adapter
+
+        return check_adapter(adapter, model)
+    import asyncio
+
+    from breadcrumbs.train.endpoint_check import check_endpoint
+
+    return asyncio.run(check_endpoint(endpoint, model, adapter))
 
 
 cli.add_command(adapter)

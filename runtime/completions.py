@@ -112,7 +112,7 @@ def _chunks(shape: Shape, item: Event | Turn) -> list[dict[str, Any]]:
         case Turn():
             calls = wire.calls_out(item.calls, indexed=True)
             delta = [wire.chunk(head, {"tool_calls": calls})] if calls else []
-            return [*delta, wire.chunk(head, {}, "tool_calls" if calls else "stop")]
+            return [*delta, wire.chunk(head, {}, _turn_finish(item))]
         case Done():
             note = shape.note()
             said = [wire.chunk(head, {"content": note})] if note else []
@@ -140,7 +140,7 @@ async def whole(shape: Shape, items: AsyncGenerator[Event | Turn, None]) -> JSON
                     thinking.append(item.text)
                 case Turn():
                     turn = item
-                    finish = "tool_calls" if turn.calls else "stop"
+                    finish = _turn_finish(turn)
                 case Done() if item.reason == "model_error":
                     raise ModelError(item.text)
                 case Done():
@@ -180,6 +180,10 @@ def event_out(event: Event) -> dict[str, Any]:
             return {"type": event.type, "reason": event.reason, "text": event.text}
         case _:
             return {"type": event.type, "text": event.text}
+
+
+def _turn_finish(turn: Turn) -> str:
+    return "tool_calls" if turn.calls else "length" if turn.cut else "stop"
 
 
 def _finish(done: Done) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -79,6 +80,54 @@ def new_cache(model: Any) -> DynamicCache:
         RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers
     ]
     return cache
+
+
+def is_plain(cache: DynamicCache) -> bool:
+    """Whether rows of a cache can be cut out and put together: no layer forgets or compresses."""
+    return all(type(layer) is RoomyLayer for layer in cache.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRow:
+    """One row of a plain cache; only its last `length` positions are real."""
+
+    cache: DynamicCache
+    place: int
+    length: int
+
+    def layer(self, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values [1, H, length, D] of one layer, as views."""
+        found = self.cache.layers[depth]
+        begin = found.keys.shape[-2] - self.length
+        row = slice(self.place, self.place + 1)
+        return found.keys[row, :, begin:], found.values[row, :, begin:]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is nothing else in its cache."""
+        keys = self.cache.layers[0].keys
+        return bool(keys.shape[0] == 1 and keys.shape[-2] == self.length)
+
+
+def joined(model: Any, rows: Sequence[CachedRow]) -> tuple[DynamicCache, torch.Tensor]:
+    """A cache that holds these rows, aligned at their ends, and its mask [B, T].
+
+    Copied, but for a row that is a cache of its own already.
+    """
+    longest = max(row.length for row in rows)
+    mask = torch.zeros(len(rows), longest, dtype=torch.long, device=model.device)
+    for place, row in enumerate(rows):
+        mask[place, longest - row.length :] = 1
+    if len(rows) == 1 and rows[0].is_whole:
+        return rows[0].cache, mask
+    cache = new_cache(model)
+    for depth, layer in enumerate(cache.layers):
+        parts = [row.layer(depth) for row in rows]
+        layer.update(
+            _end_aligned([keys for keys, _ in parts], longest),
+            _end_aligned([values for _, values in parts], longest),
+        )
+    return cache, mask
 
 
 def forward_last(
@@ -168,8 +217,7 @@ def _prefill(
     cache = new_cache(model)
     device = model.device
     shared = common_prefix(prompts) if len(prompts) > 1 else 0
-    plain = all(type(layer) is RoomyLayer for layer in cache.layers)
-    if plain and device.type == "cpu" and shared < SHARED_ENOUGH * min(map(len, prompts)):
+    if is_plain(cache) and device.type == "cpu" and shared < SHARED_ENOUGH * min(map(len, prompts)):
         return _prefill_rows(model, prompts, cache)
     if shared:
         head = torch.tensor([list(prompts[0][:shared])], device=device)
@@ -208,7 +256,7 @@ def _prefill_rows(
         known = 0
         if before is not None:
             known = common_prefix([prompts[before], prompt])
-            _copy_beginning(parts[before], alone, known)
+            copy_beginning(parts[before], alone, known)
         ids = torch.tensor([list(prompt[known:])])
         where = torch.arange(known, len(prompt))[None]
         whole = torch.ones(1, len(prompt), dtype=torch.long)
@@ -225,7 +273,8 @@ def _prefill_rows(
     return cache, mask, torch.cat([last[row] for row in rows])
 
 
-def _copy_beginning(source: DynamicCache, target: DynamicCache, tokens: int) -> None:
+def copy_beginning(source: DynamicCache, target: DynamicCache, tokens: int) -> None:
+    """Put the first `tokens` positions of a plain cache into an empty one."""
     if tokens:
         for kept, layer in zip(source.layers, target.layers, strict=True):
             layer.update(kept.keys[:, :, :tokens], kept.values[:, :, :tokens])

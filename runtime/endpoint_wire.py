@@ -151,12 +151,13 @@ def turn_of(answer: Any, first_id: int) -> Turn:
     choice = found.choices[0]
     thought, text = split_thinking(_text(choice.message.content))
     calls, problems = _calls(choice.message.tool_calls, first_id)
-    if choice.finish_reason == "length":
+    cut = choice.finish_reason == "length"
+    if cut:
         problems.append(CUT_OFF)
     reasoning = choice.message.reasoning or choice.message.reasoning_content or thought
     tokens = tokens_of(answer)
     usage = None if tokens is None else Usage(tokens.input, tokens.output)
-    return Turn(text.strip(), tuple(calls), reasoning.strip(), tuple(problems), usage)
+    return Turn(text.strip(), tuple(calls), reasoning.strip(), tuple(problems), usage, cut)
 
 
 def _text(content: str | list[Any] | None) -> str:

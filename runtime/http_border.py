@@ -16,6 +16,7 @@ from breadcrumbs import openai_wire as wire
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.runs import BROKEN, TooManyRuns
 from breadcrumbs.runs_wire import ErrorBody
+from breadcrumbs.turns import UnservedWish
 
 _MEANINGS: dict[int | str, str] = {
     400: "the request cannot be served",
@@ -55,6 +56,7 @@ def guard(app: FastAPI, max_body_bytes: int) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(wire.RequestError, _request_error)
     app.add_exception_handler(TooManyRuns, _too_many)
+    app.add_exception_handler(UnservedWish, _unserved)
     app.add_exception_handler(BreadcrumbsError, _own_error)
     app.add_exception_handler(Exception, _unexpected)
     app.add_middleware(_BodyBound, limit=max_body_bytes)
@@ -148,6 +150,10 @@ def _request_error(request: Request, error: Exception) -> Response:
 def _too_many(request: Request, error: Exception) -> Response:
     body = wire.error_body(str(error), "rate_limit_error", code="too_many_runs")
     return JSONResponse(body, 429, {"Retry-After": "5"})
+
+
+def _unserved(request: Request, error: Exception) -> Response:
+    return JSONResponse(wire.error_body(str(error), "invalid_request_error"), 400)
 
 
 def _own_error(request: Request, error: Exception) -> Response:

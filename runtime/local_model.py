@@ -1,7 +1,8 @@
 """A transformers model in this process, with or without a LoRA adapter, greedy.
 
 `LocalModel` loads and generates in batches; `LocalPolicy` is one conversation that keeps what
-earlier rounds computed; `BatchedPolicy` collects the turns of many episodes into batches.
+earlier rounds computed; `BatchedPolicy` collects the turns of many episodes into batches. Many
+conversations that are watched while they are written: `conversations`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,6 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from breadcrumbs.attention import supports_branches, use_reading
-from breadcrumbs.call_format import TextStream
 from breadcrumbs.decoding import (
     batches_by_length,
     common_prefix,
@@ -33,7 +33,8 @@ from breadcrumbs.memory import keep_freed_memory
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line, quiet, resolve_model
 from breadcrumbs.rendering import Renderer, load_renderer
-from breadcrumbs.turns import Turn, Usage
+from breadcrumbs.turns import Turn, Wishes
+from breadcrumbs.writing import Writing
 
 Dtype = Literal["bfloat16", "float32"]
 MAX_NEW_TOKENS = 256
@@ -168,6 +169,21 @@ class LocalModel:
         if not all(prompts):
             raise ModelError("empty prompt: a model needs at least one token to go on from")
 
+    def begin(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], wishes: Wishes
+    ) -> tuple[Writing, list[int]]:
+        """The turn that is to be written next, and the prompt before it.
+
+        Raises:
+            ModelError: the conversation fills the model's context.
+        """
+        prompt = self.renderer.prompt_ids(messages, tools)
+        self.check_room([prompt])
+        room = self.model.config.max_position_embeddings - len(prompt)
+        limit = min(wishes.max_tokens or MAX_NEW_TOKENS, room)
+        first_id = _first_id(messages)
+        return Writing(self.renderer, first_id, tools, len(prompt), limit, wishes.stop), prompt
+
     def turn(
         self,
         tokens: Sequence[int],
@@ -212,30 +228,21 @@ class LocalPolicy:
         Raises:
             ModelError: the conversation fills the model's context.
         """
-        model = self._model
-        prompt = model.renderer.prompt_ids(messages, tools)
-        model.check_room([prompt])
-        room = model.model.config.max_position_embeddings - len(prompt)
-        visible = TextStream(model.renderer.call_format, _first_id(messages), tools)
-        written: list[int] = []
-        text = ""
+        writing, prompt = self._model.begin(
+            messages, tools, Wishes(max_tokens=self._max_new_tokens)
+        )
         async with self._one_at_a_time:
             token = await _finish_in_thread(self._begin, prompt)
-            while token not in model.renderer.stop_ids:
-                written.append(token)
-                decoded = model.decode(written)
-                if not decoded.endswith("\ufffd"):  # else half of a character
-                    if shown := visible.push(decoded[len(text) :]):
-                        yield shown
-                    text = decoded
-                if len(written) >= min(self._max_new_tokens, room):
+            while True:
+                if shown := writing.push(token):
+                    yield shown
+                if writing.done:
                     break
                 token = await _finish_in_thread(self._advance, [token])
-        rest = visible.push(model.decode(written)[len(text) :])
-        tail, turn = visible.finish()
-        if rest + tail:
-            yield rest + tail
-        yield replace(turn, usage=Usage(len(prompt), len(written)))
+        rest, turn = writing.finish()
+        if rest:
+            yield rest
+        yield turn
 
     def _begin(self, prompt: list[int]) -> int:
         """Compute what the cache lacks of `prompt`; the first token behind it."""

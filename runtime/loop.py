@@ -285,6 +285,8 @@ def _end_or_nudge(
         return _again(run, turn, text, stall.kind, count), None
     run.say(Message("assistant", turn.content))
     shown: list[Event] = [] if run.streamed or not turn.text else [Text(turn.text)]
+    if turn.cut and _spent(run) == "out_of_tokens":
+        return shown, "out_of_tokens"
     return shown, "answered" if stall is None else "stalled"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opentelemetry import trace
@@ -20,7 +20,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from breadcrumbs.events import Approval, Done, Event, Nudge, ToolCallEvent, ToolResult
 from breadcrumbs.gateway.gateway import META_TOOLS
 from breadcrumbs.messages import Message, compact_json
-from breadcrumbs.turns import Policy, Turn
+from breadcrumbs.turns import Policy, Turn, Wishes, wishing
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 PROVIDER = "breadcrumbs"
@@ -191,6 +191,10 @@ class MonitoredPolicy:
 
     inner: Policy
     monitor: Monitor
+
+    def wishing(self, wishes: Wishes) -> MonitoredPolicy:
+        """The inner policy as wished, watched by the same monitor."""
+        return replace(self, inner=wishing(self.inner, wishes))
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]

@@ -12,10 +12,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from breadcrumbs.messages import STRICT_JSON, Message, Role, ToolCall, compact_json
-from breadcrumbs.turns import Usage
+from breadcrumbs.turns import Usage, Wishes
 
 MAX_MESSAGES = 1000
 MAX_TOOLS = 128
+MAX_STOPS = 4
+MAX_STOP_CHARS = 256
 
 
 class RequestError(ValueError):
@@ -76,8 +78,15 @@ class Body(BaseModel):
         return value
 
 
-class ChatRequest(Body):
-    """The part of a chat completion request that is used; other fields are passed over."""
+class Sampling(BaseModel):
+    """What a chat completion and a response are asked for in the same words."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+
+
+class ChatRequest(Body, Sampling):
+    """The part of a chat completion request that is used or refused; the rest is passed over."""
 
     model: str
     messages: list[WireMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
@@ -88,6 +97,16 @@ class ChatRequest(Body):
     tools: list[dict[str, Any]] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Any = None
     n: int | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    stop: str | list[str] | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, Any] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    response_format: dict[str, Any] | None = None
 
 
 class DecisionRequest(Body):
@@ -130,6 +149,40 @@ def tools_in(request: ChatRequest) -> list[Mapping[str, Any]]:
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise RequestError("must be {type: function, function: {name, ...}}", f"tools.{index}")
     return [] if request.tool_choice == "none" else list(request.tools or ())
+
+
+def wishes_in(request: ChatRequest) -> Wishes:
+    """How the client wants the turn written.
+
+    Raises:
+        RequestError: a field cannot be served.
+    """
+    if request.n not in (None, 1):
+        raise RequestError("only n=1 is served", "n")
+    for name in ("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs"):
+        if getattr(request, name):
+            raise RequestError("is not served; leave it out", name)
+    if (request.response_format or {}).get("type", "text") != "text":
+        raise RequestError("only text is served; leave it out", "response_format")
+    limits = {request.max_tokens, request.max_completion_tokens} - {None}
+    if len(limits) > 1:
+        raise RequestError("says another number than max_completion_tokens", "max_tokens")
+    return Wishes(
+        limits.pop() if limits else None,
+        request.temperature,
+        request.top_p,
+        request.seed,
+        _stops(request.stop),
+    )
+
+
+def _stops(given: str | list[str] | None) -> tuple[str, ...]:
+    stops = (given,) if isinstance(given, str) else tuple(given or ())
+    if len(stops) > MAX_STOPS or not all(0 < len(stop) <= MAX_STOP_CHARS for stop in stops):
+        raise RequestError(
+            f"must be at most {MAX_STOPS} texts of 1 to {MAX_STOP_CHARS} characters", "stop"
+        )
+    return stops
 
 
 def message_out(message: Message) -> dict[str, Any]:

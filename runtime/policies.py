@@ -12,7 +12,7 @@ from typing import Any
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.namings import Naming
 from breadcrumbs.messages import Message
-from breadcrumbs.turns import Policy, Turn
+from breadcrumbs.turns import Policy, Turn, Wishes, wishing
 
 
 class ScriptedPolicy:
@@ -103,9 +103,15 @@ def heard(turn: Turn, naming: Naming) -> Turn:
 class SerialPolicy:
     """Lets many conversations share a policy that can write only some turns at a time."""
 
-    def __init__(self, inner: Policy, at_once: int = 1) -> None:
+    def __init__(
+        self, inner: Policy, at_once: int = 1, *, free: asyncio.Semaphore | None = None
+    ) -> None:
         self._inner = inner
-        self._free = asyncio.Semaphore(at_once)
+        self._free = free or asyncio.Semaphore(at_once)
+
+    def wishing(self, wishes: Wishes) -> SerialPolicy:
+        """The inner policy as wished, behind the same queue."""
+        return SerialPolicy(wishing(self._inner, wishes), free=self._free)
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]

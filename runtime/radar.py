@@ -5,7 +5,7 @@ a call, after a disclosure and before an execution, of a user who did not ask fo
 the text: a call left in it (`repair`), a recited schema (`echo`), a question for leave
 (`permission`), a question for something that the user gave or that may be left out
 (`grounding`), a step announced that nothing follows (`announcement`). A question for a required
-value that is found nowhere is no stall. The phrases of each language stand in `radar_phrases`;
+value that is found nowhere is no stall. The phrases of each language are read by `radar_phrases`;
 the mode `markers` is the eight substrings of the original four-tier design, for comparison.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from breadcrumbs.asking import Parameter, parameters_of
 from breadcrumbs.messages import Message, json_object
-from breadcrumbs.radar_phrases import LANGUAGES, Phrases
+from breadcrumbs.radar_phrases import Phrases, languages
 from breadcrumbs.radar_values import asked_values, is_grounded, names_a_lookup
 
 StallKind = Literal[
@@ -103,7 +103,7 @@ class Disclosed:
     tool: str
     parameters: tuple[Parameter, ...]
     user_text: str = ""
-    """Everything the user said, oldest first."""
+    """What the user said for the present request, oldest first."""
     executed: bool = False
     """Whether a call was executed since the schema was disclosed."""
     others: tuple[str, ...] = ()
@@ -156,6 +156,8 @@ class Radar:
     def __init__(self, mode: RadarMode = "full", layers: Collection[Layer] = LAYERS) -> None:
         self.mode = mode
         self.layers = frozenset(layers)
+        if mode == "full":
+            languages()  # read now rather than in the middle of the first turn
 
     def classify(self, text: str, situation: Disclosed | None) -> Stall | None:
         """The stall in a turn that made no call; None where the turn is legitimate.
@@ -219,10 +221,27 @@ def situation_of(messages: Sequence[Message]) -> Disclosed | None:
     return Disclosed(
         found[0]["name"],
         tuple(merged.values()),
-        "\n".join(messages[i].content.replace("\n", " ") for i in spoken),
+        "\n".join(
+            messages[i].content.replace("\n", " ") for i in _of_this_request(messages, spoken)
+        ),
         executed,
         tuple(tool["name"] for tool in found[1:]),
     )
+
+
+def _of_this_request(messages: Sequence[Message], spoken: Sequence[int]) -> Sequence[int]:
+    """Which of the user's messages are about the present request.
+
+    What was said for work that ran and was reported on, without a question, gives nothing to the
+    request that follows.
+    """
+    for at in range(len(spoken) - 1, 0, -1):
+        between = messages[spoken[at - 1] : spoken[at]]
+        ran = any(_payload(message).get("status") == "done" for message in between)
+        asked = "?" in unicodedata.normalize("NFKC", between[-1].content)
+        if ran and not asked:
+            return spoken[at:]
+    return spoken
 
 
 def _payload(message: Message) -> Mapping[str, Any]:
@@ -259,7 +278,7 @@ def _read(text: str, situation: Disclosed) -> _Reading:
 
 def _heard(purpose: Callable[[Phrases], re.Pattern[str]], text: str) -> re.Match[str] | None:
     """The first phrase for a purpose that a text holds, whatever its language."""
-    found = (purpose(phrases).search(text) for phrases in LANGUAGES)
+    found = (purpose(phrases).search(text) for phrases in languages())
     return next((match for match in found if match is not None), None)
 
 

@@ -215,7 +215,10 @@ _LANGUAGE_NAME = re.compile(
     r"|greek|griech|grec|grego|czech|tschech|tchè|hebr|hindi|ukrain|ucran)\w{0,8}\b|[^\W\d]{1,8}[语語文]"
 )
 _URL = re.compile(r"https?://\S{1,300}")
-_QUOTED = re.compile(r"['\"“„«「『《][^'\"”“»」』》\n]{2,200}['\"”“»」』》]")
+_QUOTED = re.compile(
+    r"(?:(?<!\w)['\"]|[“„«「『《])[^'\"”“»」』》\n]{2,200}(?:['\"](?!\w)|[”“»」』》])"
+)
+"""A straight quote inside a word is an apostrophe."""
 _FROM_URL = frozenset("owner repo repository url uri link number pull_number issue_number".split())
 _QUOTABLE = frozenset(
     "title subject name message body text content summary query label note".split()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import httpx2
@@ -20,7 +20,7 @@ from breadcrumbs.endpoint_wire import StreamedAnswer, chunks_of, error_in, reque
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.imports.bounded_http import bounded_client
 from breadcrumbs.messages import Message, json_object
-from breadcrumbs.turns import Turn
+from breadcrumbs.turns import Turn, Wishes
 from breadcrumbs.visible import visible
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -34,6 +34,12 @@ class RemoteModel:
     config: EndpointConfig
     _address: str
     _client: httpx2.AsyncClient = field(repr=False)
+
+    def wishing(self, wishes: Wishes) -> RemoteModel:
+        """The same model; the server is told the wishes."""
+        said = {key: value for key, value in asdict(wishes).items() if value not in (None, ())}
+        options = {**self.config.options, **said}
+        return replace(self, config=replace(self.config, options=options))
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]

@@ -39,6 +39,7 @@ def add(app: FastAPI, runs: Runs, access: Access, model: str, ping_s: float) -> 
             raise HTTPException(404, f"no model {body.model!r} here; there is {model}")
         if body.tools:
             raise RequestError(f"{model} brings its own tools", "tools")
+        runs.check(body.wishes)  # before anything is decided
         run = await _begin(runs, body, caller)
         if body.stream:
             return EventStream(_frames(run, model, runs, body.store), ping_s)
@@ -84,7 +85,7 @@ async def _begin(runs: Runs, body: ResponsesRequest, caller: Caller) -> Run:
         for decision in decisions
     ]
     messages = [*front, *told(payloads), *behind]
-    return runs.start(messages, caller.name, after=before, known=decided)
+    return runs.start(messages, caller.name, after=before, known=decided, wishes=body.wishes)
 
 
 def _check_decisions(runs: Runs, decisions: list[ApprovalResponse], caller: Caller) -> None:
@@ -104,6 +105,9 @@ def _head(run: Run, model: str) -> dict[str, Any]:
         "created_at": run.created,
         "model": model,
         "previous_response_id": previous,
+        "max_output_tokens": run.wishes.max_tokens,
+        "temperature": run.wishes.temperature,
+        "top_p": run.wishes.top_p,
     }
 
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 
 from breadcrumbs.events import Approval, Done, Event, Text, Think, ToolCallEvent, ToolResult
 from breadcrumbs.messages import Message, Role, compact_json
-from breadcrumbs.openai_wire import MAX_MESSAGES, Body
-from breadcrumbs.turns import Usage
+from breadcrumbs.openai_wire import MAX_MESSAGES, Body, RequestError, Sampling
+from breadcrumbs.turns import Usage, Wishes
 
 SERVER_LABEL = "breadcrumbs"
 _CUT = frozenset({"out_of_tokens", "out_of_time", "max_rounds"})
@@ -52,8 +52,8 @@ class Echo(BaseModel):
     type: Literal["mcp_approval_request", "mcp_call", "mcp_list_tools", "reasoning"]
 
 
-class ResponsesRequest(Body):
-    """The part of a Responses request that is used; other fields are passed over."""
+class ResponsesRequest(Body, Sampling):
+    """The part of a Responses request that is used or refused; the rest is passed over."""
 
     model: str
     input: str | list[InputMessage | ApprovalResponse | Echo] = Field(max_length=1_000_000)
@@ -62,6 +62,23 @@ class ResponsesRequest(Body):
     stream: bool = False
     store: bool = True
     tools: list[dict[str, Any]] | None = Field(default=None, max_length=MAX_MESSAGES)
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    top_logprobs: int | None = None
+    text: dict[str, Any] | None = None
+
+    @property
+    def wishes(self) -> Wishes:
+        """How the client wants the turns written.
+
+        Raises:
+            RequestError: a field cannot be served.
+        """
+        if self.top_logprobs:
+            raise RequestError("is not served; leave it out", "top_logprobs")
+        form = (self.text or {}).get("format") or {}
+        if not isinstance(form, dict) or form.get("type", "text") != "text":
+            raise RequestError("only text is served; leave it out", "text.format")
+        return Wishes(self.max_output_tokens, self.temperature, self.top_p)
 
     @property
     def decisions(self) -> list[ApprovalResponse]:
@@ -105,7 +122,7 @@ class ResponseBuilder:
     """Turns events into output items, and into the stream events that announce them."""
 
     head: dict[str, Any]
-    """id, created_at, model and previous_response_id."""
+    """id, created_at, model, previous_response_id and the wishes."""
     output: list[dict[str, Any]] = field(default_factory=list)
     pending: list[dict[str, Any]] = field(default_factory=list)
     _number: int = 0
@@ -177,10 +194,8 @@ class ResponseBuilder:
             "instructions": None,
             "metadata": {},
             "parallel_tool_calls": False,
-            "temperature": None,
             "tool_choice": "auto",
             "tools": [],
-            "top_p": None,
             "usage": None,
         }
 

@@ -26,7 +26,8 @@ from breadcrumbs.loop import LoopSettings, stream
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.monitoring import Monitor, RunWatch
 from breadcrumbs.prompts import system_prompt
-from breadcrumbs.turns import Policy, Turn, Usage
+from breadcrumbs.radar import Radar
+from breadcrumbs.turns import Policy, Turn, Usage, Wishes, wishing
 
 logger = logging.getLogger(__name__)
 BROKEN = "the server broke on this request; its log says why"
@@ -59,6 +60,7 @@ class Run:
     usage: Usage | None = None
     held: list[str] = field(default_factory=list)
     """Approvals that the conversation still knows as waiting."""
+    wishes: Wishes = Wishes()
     waits: bool = False
     """Whether it waits for a person's decision this moment."""
     task: asyncio.Task[None] | None = None
@@ -124,7 +126,16 @@ class Runs:
         self._monitor = monitor
         self._policy = policy
         self._settings = settings
+        self._radar = Radar()
         self._runs: OrderedDict[str, Run] = OrderedDict()
+
+    def check(self, wishes: Wishes) -> None:
+        """Whether turns can be written so.
+
+        Raises:
+            UnservedWish: the policy writes in one way only.
+        """
+        wishing(self._policy, wishes)
 
     def start(
         self,
@@ -134,17 +145,20 @@ class Runs:
         after: Run | None = None,
         known: Collection[str] = (),
         until_decided: bool = False,
+        wishes: Wishes = Wishes(),
     ) -> Run:
         """Begin a run over messages, which go on from where the run `after` ended.
 
         What was decided since then comes first, but for the `known` approvals, of which the
         messages tell already. With `until_decided` a held write is waited for, as long as it can be
-        decided.
+        decided. Limits and sampling that `wishes` names hold for the run as a whole.
 
         Raises:
             TooManyRuns: as many as may be live are.
+            UnservedWish: as `check`.
             DataError: the journal cannot be read.
         """
+        self.check(wishes)
         if sum(run.done is None for run in self._runs.values()) >= MAX_LIVE_RUNS:
             raise TooManyRuns("too many runs are under way; try again in a moment")
         conversation = list(messages) if after is None else [*after.conversation]
@@ -165,6 +179,7 @@ class Runs:
             spoken=len(conversation),
             previous=None if after is None else after.id,
             held=held,
+            wishes=wishes,
         )
         self._keep(run)
         run.task = asyncio.create_task(self._drive(run, until_decided))
@@ -233,11 +248,14 @@ class Runs:
 
     async def _tell_all(self, run: Run, until_decided: bool) -> None:
         settings = replace(self._settings, wait_s=None) if until_decided else self._settings
+        if (wished := run.wishes.max_tokens) is not None:
+            settings = replace(settings, max_tokens=min(wished, settings.max_tokens or wished))
         events = stream(
             _Metered(self._policy, run),
             run.session,
             run.conversation,
             settings=settings,
+            radar=self._radar,
             approver=_Journal(run, self.gateway) if until_decided else None,
         )
         async with aclosing(events):
@@ -276,22 +294,34 @@ def _note_held(run: Run, event: Event) -> None:
         run.held = [approval for approval in run.held if approval != told]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Metered:
-    """A policy whose tokens are counted into a run."""
+    """A policy whose tokens are counted into a run, which may be limited to some."""
 
     inner: Policy
     run: Run
+    _turns: int = 0
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
     ) -> AsyncGenerator[str | Turn, None]:
-        async with aclosing(self.inner.stream(messages, tools)) as turn:
+        inner = wishing(self.inner, self._left())
+        self._turns += 1
+        async with aclosing(inner.stream(messages, tools)) as turn:
             async for item in turn:
                 if isinstance(item, Turn) and item.usage is not None:
                     before = self.run.usage
                     self.run.usage = item.usage if before is None else before + item.usage
                 yield item
+
+    def _left(self) -> Wishes:
+        """What the next turn may take: what is left of the run's tokens, and draws of its own."""
+        wishes, used = self.run.wishes, self.run.usage
+        if wishes.max_tokens is not None and used is not None:
+            wishes = replace(wishes, max_tokens=max(1, wishes.max_tokens - used.completion))
+        if wishes.seed is not None:
+            wishes = replace(wishes, seed=(wishes.seed + self._turns) % 2**63)
+        return wishes
 
 
 @dataclass(frozen=True, slots=True)

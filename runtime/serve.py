@@ -16,8 +16,10 @@ from breadcrumbs.callers import keys_for
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.live_gateway import open_gateway
+from breadcrumbs.loop import LoopSettings
 from breadcrumbs.monitoring import CONTENT_VARIABLE
-from breadcrumbs.service import ServiceSettings, create_app
+from breadcrumbs.nudge import NudgeStyle
+from breadcrumbs.service import MAX_RUN_S, ServiceSettings, create_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -31,6 +33,7 @@ class ServeOptions:
 
     model: str
     adapter: Path | None = None
+    """Loaded here; behind an endpoint the server has it."""
     endpoint: str | None = None
     """An OpenAI-compatible server that has the model: https://host/v1."""
     catalogs: Sequence[Path] | None = None
@@ -38,6 +41,7 @@ class ServeOptions:
     journal: str = "approvals.sqlite"
     host: str = "127.0.0.1"
     port: int = 8000
+    nudge: NudgeStyle = "contract"
 
 
 def serve(options: ServeOptions) -> None:
@@ -51,7 +55,8 @@ def serve(options: ServeOptions) -> None:
     """
     keys = keys_for(options.host)
     content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
-    settings = ServiceSettings(api_keys=keys, trace_content=content)
+    loop = LoopSettings(max_s=MAX_RUN_S, nudge_style=options.nudge)
+    settings = ServiceSettings(api_keys=keys, trace_content=content, loop=loop)
     if options.endpoint is None:
         asyncio.run(_answer(options, _local_app(options, settings)))
     else:
@@ -59,6 +64,7 @@ def serve(options: ServeOptions) -> None:
 
 
 def _local_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
+    from breadcrumbs.conversations import Conversations
     from breadcrumbs.local_model import LocalModel, LocalPolicy
 
     catalog = load_catalog(options.catalogs)
@@ -67,7 +73,11 @@ def _local_app(options: ServeOptions, settings: ServiceSettings) -> FastAPI:
         catalog, options.journal, local.gateway_settings(), encoder=options.encoder
     )
     name = (options.adapter or Path(options.model)).name
-    return create_app(name, LocalPolicy(local), gateway, settings)
+    if not Conversations.can_serve(local):
+        return create_app(name, LocalPolicy(local), gateway, settings)
+    policy = Conversations(local)
+    settings = replace(settings, turns_at_once=policy.at_once)
+    return create_app(name, policy, gateway, settings)
 
 
 async def _serve_remote(options: ServeOptions, address: str, settings: ServiceSettings) -> None:

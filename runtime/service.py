@@ -39,7 +39,7 @@ from breadcrumbs.monitoring import (
 from breadcrumbs.policies import SerialPolicy
 from breadcrumbs.runs import Run, Runs
 from breadcrumbs.sse import EventStream, while_there
-from breadcrumbs.turns import Policy, Turn
+from breadcrumbs.turns import Policy, Turn, Wishes, wishing
 
 LOOP_SUFFIX = "-loop"
 MAX_BODY_BYTES = 1_000_000
@@ -181,8 +181,7 @@ class _Service:
     async def complete(self, body: wire.ChatRequest, request: Request, caller: Caller) -> Response:
         """A chat completion, whole or streamed."""
         model = self._known(body.model)
-        if body.n not in (None, 1):
-            raise wire.RequestError("only n=1 is served", "n")
+        wishes = wire.wishes_in(body)
         shape = Shape(
             {"id": SystemIds().new("chatcmpl"), "created": int(time.time()), "model": model},
             page=f"{str(request.base_url).rstrip('/')}/approve",
@@ -190,16 +189,21 @@ class _Service:
         )
         messages = wire.messages_in(body)
         if model == self.name:
-            items = self._raw(messages, wire.tools_in(body))
+            policy = wishing(self.policy, wishes)
+            items = _raw(policy, messages, wire.tools_in(body))
         else:
-            shape.run = self._run(body, messages, caller)
+            shape.run = self._run(body, messages, wishes, caller)
             items = watched(shape.run)
         if body.stream:
             return EventStream(frames(shape, items), self.settings.ping_s)
         return await while_there(request, whole(shape, items))
 
-    def _run(self, body: wire.ChatRequest, messages: list[Message], caller: Caller) -> Run:
+    def _run(
+        self, body: wire.ChatRequest, messages: list[Message], wishes: Wishes, caller: Caller
+    ) -> Run:
         """The loop over a fresh session of the caller, or over the one of an earlier answer."""
+        if wishes.stop:
+            raise wire.RequestError(f"would end calls half-way; {self.name} takes it", "stop")
         if body.tools:
             raise wire.RequestError(
                 f"{body.model} brings its own tools; pass tools to {self.name}", "tools"
@@ -207,30 +211,11 @@ class _Service:
         if messages[-1].role != "user":
             raise wire.RequestError("the last message must be the user's", "messages")
         if body.x_run_id is None:
-            return self.runs.start(messages, caller.name)
+            return self.runs.start(messages, caller.name, wishes=wishes)
         before = self.runs.get(body.x_run_id, caller.name)
         if before is None or before.done is None:
             raise HTTPException(404, f"no run {body.x_run_id!r} that ended")
-        return self.runs.start(messages[-1:], caller.name, after=before)
-
-    async def _raw(
-        self, messages: list[Message], tools: Sequence[Any]
-    ) -> AsyncGenerator[Event | Turn, None]:
-        """The bare model's turn."""
-        sent = False
-        async with aclosing(self.policy.stream(messages, tools)) as turn:
-            async for item in turn:
-                if isinstance(item, str):
-                    sent = True
-                    yield Text(item)
-                    continue
-                if item.thinking:
-                    yield Think(item.thinking)
-                if item.text and not sent:
-                    yield Text(item.text)
-                for problem in item.problems:
-                    yield Think(problem)
-                yield item
+        return self.runs.start(messages[-1:], caller.name, after=before, wishes=wishes)
 
     def _known(self, model: str) -> str:
         if model not in self.names:
@@ -246,3 +231,23 @@ class _Service:
             "owned_by": "breadcrumbs",
             "parent": parent,
         }
+
+
+async def _raw(
+    policy: Policy, messages: list[Message], tools: Sequence[Any]
+) -> AsyncGenerator[Event | Turn, None]:
+    """The bare model's turn."""
+    sent = False
+    async with aclosing(policy.stream(messages, tools)) as turn:
+        async for item in turn:
+            if isinstance(item, str):
+                sent = True
+                yield Text(item)
+                continue
+            if item.thinking:
+                yield Think(item.thinking)
+            if item.text and not sent:
+                yield Text(item.text)
+            for problem in item.problems:
+                yield Think(problem)
+            yield item

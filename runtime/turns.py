@@ -1,14 +1,16 @@
 """What a policy writes: one assistant turn, after its text has been streamed.
 
-Owns the seam between the loop and whatever writes turns; it knows no model and no format.
+Owns the seam between the loop and whatever writes turns, and what a caller may wish of the
+writing; it knows no model and no format.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.messages import Message, ToolCall
 
 
@@ -36,6 +38,8 @@ class Turn:
     thinking: str = ""
     problems: tuple[str, ...] = ()
     usage: Usage | None = field(default=None, compare=False)
+    cut: bool = field(default=False, compare=False)
+    """Whether a limit of tokens ended it."""
 
     @property
     def content(self) -> str:
@@ -59,3 +63,49 @@ class Policy(Protocol):
         Closing the generator stops the work behind it.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a caller wants turns written; by default as trained: the likeliest token each time."""
+
+    max_tokens: int | None = None
+    """Tokens of a turn, and of a run of the loop; None leaves it to the policy."""
+    temperature: float | None = None
+    """Naming this or `top_p` samples, the other one being 1 then; 0 does not sample."""
+    top_p: float | None = None
+    seed: int | None = None
+    """The same seed, the same text; None draws another each time."""
+    stop: tuple[str, ...] = ()
+    """Texts before which a turn ends."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether tokens are drawn."""
+        return self.temperature != 0 and (self.temperature, self.top_p) != (None, None)
+
+
+class UnservedWish(BreadcrumbsError):
+    """A policy cannot write as a caller wishes."""
+
+
+@runtime_checkable
+class WishingPolicy(Policy, Protocol):
+    """A policy that can write as a caller wishes."""
+
+    def wishing(self, wishes: Wishes) -> Policy:
+        """The same policy, writing so."""
+        ...
+
+
+def wishing(policy: Policy, wishes: Wishes) -> Policy:
+    """A policy that writes as wished; without a wish, the policy itself.
+
+    Raises:
+        UnservedWish: it writes in one way only.
+    """
+    if wishes == Wishes():
+        return policy
+    if not isinstance(policy, WishingPolicy):
+        raise UnservedWish("this model writes in one way; leave limits and sampling fields out")
+    return policy.wishing(wishes)

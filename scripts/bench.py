@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import bench_probe
+import bench_serve
 from bench_rows import REPEATS, row, seconds
 
 OUT = Path("runs/bench.json")
@@ -284,6 +285,7 @@ MEASURES = (
     gateway_round,
     search_10k_ms,
     *bench_probe.ROWS,
+    *bench_serve.ROWS,
     eval_batched,
     train_rows,
     demo_minutes,

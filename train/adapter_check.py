@@ -36,7 +36,7 @@ def check_adapter(folder: Path, model: str | None = None) -> Iterator[str]:
         ModelError: the first thing that does not hold.
     """
     facts = read_adapter(folder)
-    yield _files(folder, facts)
+    yield check_files(folder, facts)
     yield _plain_lora(folder)
     name = base_name(facts, model)
     yield _base(name, facts)
@@ -45,7 +45,12 @@ def check_adapter(folder: Path, model: str | None = None) -> Iterator[str]:
     yield _canary(folder, name, facts)
 
 
-def _files(folder: Path, facts: Mapping[str, Any]) -> str:
+def check_files(folder: Path, facts: Mapping[str, Any]) -> str:
+    """Whether every file is the one that was published.
+
+    Raises:
+        ModelError: one is not, or there is a pickle.
+    """
     if found := pickles(folder):
         raise ModelError(f"{folder}: holds pickles, which run code: {', '.join(found)}")
     for name, published in facts["files"].items():

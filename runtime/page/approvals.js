@@ -50,6 +50,7 @@ class Card {
       list.append(element("dt", "", name), element("dd", "", value));
     }
     if (!display.arguments.length) list.append(element("dd", "", "no arguments"));
+    list.classList.toggle("folded", !this.shown);
     this.arguments = list;
     return list;
   }
@@ -59,7 +60,7 @@ class Card {
       const all = element("button", "", `Show all ${row.display.characters} characters`);
       all.type = "button";
       all.addEventListener("click", () => {
-        this.arguments.classList.add("whole");
+        this.arguments.classList.remove("folded");
         all.remove();
         setTimeout(() => { this.shown = true; this.tick(); }, WAIT_MS);
       });

@@ -271,6 +271,48 @@ def test_a_phone_shows_card_and_composer_without_scrolling_sideways(
         assert box["height"] >= 40  # a thumb
 
 
+OUT_OF_SIGHT = """(card) => [...card.querySelectorAll("dd")].filter((value) => {
+  for (let box = value.parentElement; box !== document.body; box = box.parentElement) {
+    const inside = box.getBoundingClientRect().bottom + 1;
+    if (getComputedStyle(box).overflowY !== "visible"
+        && value.getBoundingClientRect().bottom > inside) return true;
+  }
+  return false;
+}).length"""
+"""How many arguments of a card end below the edge of a box that scrolls by itself."""
+
+
+@driven
+@pytest.mark.parametrize("width", [320, 390, 1200])
+def test_G31_no_argument_is_out_of_sight_when_a_card_can_be_approved(
+    width: int, start: Start, live: Gateway, open_page: Any
+) -> None:
+    url = start(*held("Lift is stuck " * 140), Turn("Open."), over=live)
+    page = open_page(url, viewport={"width": width, "height": 700})
+    say(page, "Open a ticket")
+    card = page.get_by_role("article")
+    approve = card.get_by_role("button", name="Approve create_ticket")
+    playwright.expect(approve).to_be_enabled(timeout=WAIT_MS)
+    box = card.element_handle()
+    arguments = page.locator(".arguments")
+    assert arguments.evaluate("(list) => list.scrollHeight - list.clientHeight") <= 1
+    if width < 832:  # on a wide window the column of cards scrolls, never a card
+        assert page.evaluate(OUT_OF_SIGHT, box) == 0
+        assert page.evaluate("document.documentElement.scrollHeight > window.innerHeight")
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    for value in card.locator("dd").all():
+        value.scroll_into_view_if_needed()
+        assert value.is_visible()
+    end, button = card.locator("dd").last.bounding_box(), approve.bounding_box()
+    assert end["y"] + end["height"] <= button["y"]  # what can be approved comes before
+    shot(page, f"long-{width}")
+    arguments.evaluate("(list) => list.classList.add('folded')")
+    assert page.evaluate(OUT_OF_SIGHT, box) > 0  # the check sees what it looks for
+    arguments.evaluate("(list) => list.classList.remove('folded')")
+    approve.click()
+    outcome(page, "create_ticket: done").wait_for(state="attached")
+
+
 def test_the_files_ask_for_nothing_outside_and_set_no_markup() -> None:
     folder = Path(__file__).resolve().parents[2] / "runtime" / "page"
     assert {path.name for path in folder.iterdir()} == set(FILES)

@@ -96,6 +96,25 @@ def test_a_question_for_a_missing_required_value_is_no_stall_and_for_a_given_one
     assert stall.kind == "inferable_value_ask"
 
 
+def test_an_apostrophe_is_no_quotation_and_an_account_no_time() -> None:
+    """Both made a value look given that the user never gave."""
+    title = Disclosed(
+        "create_event",
+        (Parameter("title", required=True),),
+        "I'd like to set up a meeting on Monday. That's all.",
+    )
+    asks = "Before I can do this: Which title should the event have?"
+    assert Radar().classify(asks, title) is None
+    gave = replace(title, user_text="Set up 'Budget' on Monday. That's all.")
+    assert Radar().classify(asks, gave) is not None
+    accounts = (Parameter("from_account", required=True), Parameter("to_account", required=True))
+    money = Disclosed("transfer_money", accounts, "Transfer 5 to acc_joint marked 'March rent'")
+    assert Radar().classify("Which account should the money come from?", money) is None
+    assert not accounts[0].is_time
+    assert Parameter("from").is_time
+    assert Parameter("from_date").is_date
+
+
 def test_asking_for_an_optional_value_beside_a_missing_one_is_still_a_question() -> None:
     assert Radar().classify("What are the title and the priority?", BARE) is None
 
@@ -207,6 +226,29 @@ async def test_the_situation_is_read_from_the_conversation(gateway: SimulatedGat
     nudged = [*messages, Message("assistant", "x"), Message("user", "y", synthetic=True)]
     assert situation_of(nudged) == situation
     assert situation_of([*messages, Message("assistant", "x"), Message("user", "next")]) is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "is_stall"),
+    [("Opened.", False), ("Opened. Shall I tell somebody？", True)],
+)
+def test_what_was_said_for_work_that_is_done_gives_the_next_request_nothing(
+    reported: str, is_stall: bool
+) -> None:
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+    tool = {"name": "create_ticket", "inputSchema": schema}
+    disclosed = {"layer": "2_schema_disclosure", "disclosed": [tool]}
+    done = {"layer": "3_execution", "status": "done"}
+    talk = [
+        Message("user", "Open a ticket titled 'Lift is stuck'"),
+        Message("tool", compact_json(disclosed), tool_call_id="a"),
+        Message("tool", compact_json(done), tool_call_id="b"),
+        Message("assistant", reported),
+        Message("user", "Open another ticket"),
+        Message("tool", compact_json(disclosed), tool_call_id="c"),
+    ]
+    stall = Radar().classify("What should the title be?", situation_of(talk))
+    assert (stall is not None) is is_stall
 
 
 def test_a_tool_message_that_is_no_payload_is_passed_over() -> None:

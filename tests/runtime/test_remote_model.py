@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from breadcrumbs.cli import cli, main
+from breadcrumbs.cli import main
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.gateway import META_TOOLS, SimulatedGateway
@@ -100,5 +99,3 @@ def test_serve_refuses_an_endpoint_without_the_model(
         main(words)
     assert ended.value.code == 2
     assert "has no model 'other'" in capsys.readouterr().err
-    refused = CliRunner().invoke(cli, [*words, "--adapter", "runs"])
-    assert "--adapter is loaded here" in refused.output

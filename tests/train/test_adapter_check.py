@@ -85,7 +85,9 @@ def test_changed_missing_and_pickled_files_are_named(folder: Path, model_folder:
     assert "holds pickles, which run code: training_args.bin" in fault(folder, model_folder)
 
 
-def test_another_template_is_found_by_the_golden_prompts(folder: Path, model_folder: Path) -> None:
+def test_G75_another_template_is_found_by_the_golden_prompts(
+    folder: Path, model_folder: Path
+) -> None:
     template = folder / "chat_template.jinja"
     template.write_text(template.read_text().replace("# Tools", "# Things"))
     republish(folder, template.name)
@@ -134,6 +136,33 @@ def test_an_adapter_that_is_not_in_use_is_told(folder: Path, model_folder: Path)
     assert "these are other weights: canary" in fault(folder, model_folder)
     edit(folder, lambda facts: facts["canary"].update(base_logprob=-1.0, adapter_logprob=-0.9))
     assert "cannot be told apart" in fault(folder, model_folder)
+
+
+def test_G75_serve_begins_only_with_an_adapter_that_is_in_use(
+    folder: Path,
+    model_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    from breadcrumbs import serve
+
+    begun: list[serve.ServeOptions] = []
+    monkeypatch.setattr(serve, "serve", begun.append)
+    words = ["serve", "--model", str(model_folder), "--adapter", str(folder), "--nudge", "seed"]
+    main(words)
+    assert "canary: " in capsys.readouterr().err
+    assert [(each.adapter, each.nudge) for each in begun] == [(folder, "seed")]
+    path = folder / "adapter_model.safetensors"
+    weights = load_file(path)
+    save_file({k: v * 0 if "lora_B" in k else v for k, v in weights.items()}, path)
+    republish(folder, path.name)
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert "the adapter is not in use" in capsys.readouterr().err
+    assert len(begun) == 1
 
 
 def test_what_cannot_be_served_is_refused(folder: Path, model_folder: Path) -> None:
