@@ -14,6 +14,8 @@ from html import escape
 WIDTH, HEIGHT = 440, 290
 LEFT, RIGHT, TOP, BOTTOM = 60, 14, 14, 44
 MAX_TICKS = 6
+ROW, ROW_LABELS = 24, 178
+"""Height of a line of an interval chart, and room for its name."""
 Scale = Callable[[float], float]
 
 
@@ -47,6 +49,16 @@ class Spot:
     style: str
     right: tuple[float, float, float]
     reckless: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A named figure with its interval, and that of what it is measured against."""
+
+    name: str
+    value: tuple[float, float, float]
+    """Value, low and high end."""
+    against: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +111,41 @@ def trade_off(spots: Sequence[Spot], title: str) -> str:
     )
     body = [_grid(x_axis, y_axis), corner, *(_spot(spot, x_axis, y_axis) for spot in spots)]
     return _frame(title, body) + _legend([(spot.name, spot.style) for spot in spots])
+
+
+def interval_chart(
+    rows: Sequence[Interval], *, title: str, x_label: str, style: str, against: str
+) -> str:
+    """One line a figure: a dot with its interval, fainter below it what it is measured against."""
+    if not rows:
+        return ""
+    ends = [end for row in rows for one in (row.value, row.against or row.value) for end in one]
+    axis = _axis(x_label, [0.0, *ends], log=False)
+    left, bottom = ROW_LABELS, TOP + ROW * len(rows)
+
+    def x(value: float) -> float:
+        return left + axis.share(value) * (WIDTH - left - RIGHT)
+
+    body = []
+    for tick in axis.ticks:
+        body.append(_stroke("grid", (x(tick), x(tick)), (TOP, bottom)))
+        body.append(_text("tick", x(tick), bottom + 16, _number(tick)))
+    body.append(_stroke("line uniform", (x(0), x(0)), (TOP, bottom)))
+    body.append(_text("axis", (left + WIDTH - RIGHT) / 2, bottom + BOTTOM - 8, x_label))
+    for place, row in enumerate(rows):
+        y = TOP + ROW * (place + 0.5)
+        body.append(_text("tick", left - 8, y + 4, row.name, "end"))
+        for figure, kind, at in ((row.against, "uniform", y + 5), (row.value, style, y - 3)):
+            if figure is not None:
+                value, low, high = figure
+                body.append(_stroke(f"line {kind}", (x(low), x(high)), (at, at)))
+                label = f"{row.name}: {value:.3g} [{low:.3g}, {high:.3g}]"
+                body.append(
+                    f'<circle class="mark {kind}" cx="{x(value):.1f}" cy="{at:.1f}" r="3">'
+                    f"<title>{escape(label)}</title></circle>"
+                )
+    legend = _legend([(title, style), (against, "uniform")])
+    return _frame(title, body, bottom + BOTTOM) + legend
 
 
 def smoothed(points: Sequence[Point], window: int) -> list[Point]:
@@ -236,9 +283,9 @@ def _spot(spot: Spot, x_axis: Axis, y_axis: Axis) -> str:
     )
 
 
-def _frame(title: str, body: Sequence[str]) -> str:
+def _frame(title: str, body: Sequence[str], height: float = HEIGHT) -> str:
     return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img"'
         f' aria-label="{escape(title, quote=True)}">{"".join(body)}</svg>'
     )
 

@@ -234,6 +234,22 @@ def segment_outputs(
     return outputs.permute(1, 2, 0, 3)
 
 
+def attended(
+    logits: torch.Tensor, sink: torch.Tensor | None, values: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention with `logits` [H, R, T]: the output [R, H, V] and its weights [H, R, T].
+
+    `values` [K, T, V]; `sink` as in `Rows`: its share is in no weight.
+    """
+    heads, count, keys = logits.shape
+    if sink is not None:
+        column = sink.reshape(-1, 1, 1).float().expand(heads, count, 1)
+        logits = torch.cat((logits, column), -1)
+    weights = torch.softmax(logits, -1)[..., :keys]
+    mixed = weights.reshape(values.shape[0], -1, keys) @ values.float()
+    return mixed.reshape(heads, count, values.shape[2]).transpose(0, 1), weights
+
+
 def visible_keys(
     rows: Sequence[int],
     first_key: int,

@@ -30,12 +30,12 @@ def run_prompt(model: Any, ids: Sequence[int], chunk_tokens: int | None = None) 
     size = len(ids) if chunk_tokens is None else chunk_tokens
     tokens = torch.tensor([list(ids)], device=model.device)
     if size >= len(ids):
-        whole: torch.Tensor = _forward(model, tokens, len(ids)).logits[0, -1]
+        whole: torch.Tensor = forward(model, tokens, len(ids)).logits[0, -1]
         return whole
     cache = new_cache(model)
     for first in range(0, len(ids), size):
         end = min(first + size, len(ids))
-        output = _forward(model, tokens[:, first:end], end, cache=cache)
+        output = forward(model, tokens[:, first:end], end, cache=cache)
     last: torch.Tensor = output.logits[0, -1]
     return last
 
@@ -58,13 +58,16 @@ def check_chunks(model: Any, ids: Sequence[int], chunk_tokens: int) -> None:
         )
 
 
-def _forward(model: Any, tokens: torch.Tensor, end: int, **cache: Any) -> Any:
-    """Logits of the last of `tokens`, which end at position `end`."""
+def forward(model: Any, tokens: torch.Tensor, end: int, keep: int = 1, **cache: Any) -> Any:
+    """The model's output for `tokens` [1, T], which end at position `end`: logits of `keep` last.
+
+    Given a `cache`, they go on behind what it holds, and are added to it.
+    """
     ones = torch.ones(1, end, dtype=torch.long, device=tokens.device)
     return model(
         input_ids=tokens,
         attention_mask=ones,
         use_cache=bool(cache),
-        logits_to_keep=1,
+        logits_to_keep=keep,
         **cache,
     )

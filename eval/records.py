@@ -10,10 +10,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from breadcrumbs.errors import ConfigError
-from breadcrumbs.eval.config import EvalConfig, System
+from breadcrumbs.eval.config import System
 from breadcrumbs.files import write_text
 from breadcrumbs.models import GGUF_SHA256, SMALL
 
@@ -52,7 +52,23 @@ def fingerprint(parts: Iterable[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def model_identity(config: EvalConfig, system: System) -> dict[str, str]:
+class Loads(Protocol):
+    """What says which weights a run loads."""
+
+    @property
+    def model(self) -> str:
+        """Name or folder."""
+
+    @property
+    def adapter(self) -> Path | None:
+        """Folder of an adapter, if any."""
+
+    @property
+    def dtype(self) -> str:
+        """What it computes in."""
+
+
+def model_identity(config: Loads, system: System) -> dict[str, str]:
     """What the weights are: hashes where they lie here, the name where they come from a hub.
 
     Raises:

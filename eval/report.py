@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -74,12 +75,32 @@ def render(run: Path, results: dict[str, Any]) -> str:
         section(boxes),
     ]
     versions = results.get("versions", {})
-    return Template(_asset("report.html")).substitute(
-        title=escape(TITLE),
-        lead=lead(results),
+    return page(
+        TITLE,
+        lead(results),
+        sections,
+        f"breadcrumbs {versions.get('breadcrumbs', '')}, {run.name}",
         figures=figures(results),
+        script=script,
+    )
+
+
+def page(
+    title: str,
+    lead: str,
+    sections: Sequence[str],
+    footer: str,
+    *,
+    figures: str = "",
+    script: str = "",
+) -> str:
+    """One self-contained page; title and footer are text, the rest is HTML that is safe."""
+    return Template(_asset("report.html")).substitute(
+        title=escape(title),
+        lead=lead,
+        figures=figures,
         sections="\n".join(sections),
-        footer=escape(f"breadcrumbs {versions.get('breadcrumbs', '')}, {run.name}"),
+        footer=escape(footer),
         style=_asset("report.css"),
         script=script,
         script_hash=_csp_hash(script),

@@ -17,7 +17,7 @@ from breadcrumbs.errors import ProbeError
 from breadcrumbs.eval.attribution import Openers, gap_of
 from breadcrumbs.eval.capture import capturing, rows_of
 from breadcrumbs.eval.model_hooks import wrapped_attention
-from breadcrumbs.eval.partitions import Rows
+from breadcrumbs.eval.partitions import attended
 
 
 def head_sensitivities(
@@ -117,7 +117,8 @@ class Decision:
                 bias[module.layer_idx] = zero
             rows = rows_of([last], last, (query, key), mask, options)
             raised = bias[module.layer_idx][:, None, None] * inside[-key.shape[2] :]
-            return _attend(rows, raised, value[0])[None].to(output.dtype)
+            logits = rows.logits(slice(0, key.shape[2])) + raised
+            return attended(logits, rows.sink, value[0])[0][None].to(output.dtype)
 
         # The capture refuses what cannot be measured, and checks weights against the output.
         with (
@@ -129,16 +130,3 @@ class Decision:
             )
         capture.stats()
         return gap_of(output.logits[0, -1], self.openers)
-
-
-def _attend(rows: Rows, raised: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Attention of the rows with `raised` [H, 1, T] on their logits: [R, H, V]."""
-    heads, count, _ = rows.query.shape
-    key_heads, keys, width = values.shape
-    logits = rows.logits(slice(0, keys)) + raised
-    if rows.sink is not None:
-        column = rows.sink.reshape(-1, 1, 1).float().expand(heads, count, 1)
-        logits = torch.cat((logits, column), -1)
-    weights = torch.softmax(logits, -1)[..., :keys]
-    shared = weights.reshape(key_heads, -1, keys) @ values.float()
-    return shared.reshape(heads, count, width).transpose(0, 1)

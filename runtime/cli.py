@@ -24,6 +24,7 @@ from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.eval_cli import compare, episodes
 from breadcrumbs.gateway_cli import encoder_option, gateway
+from breadcrumbs.probe_cli import probe, steer
 from breadcrumbs.radar_cli import radar
 from breadcrumbs.stalls_cli import stalls
 from breadcrumbs.visible import visible
@@ -243,27 +244,6 @@ eval_group.add_command(episodes)
 eval_group.add_command(compare)
 
 
-@cli.group()
-def probe() -> None:
-    """Measure where the model looks at the decision point."""
-
-
-@probe.command("attention")
-@click.option("--config", type=CONFIG, required=True, help="configs/probe/*.yaml")
-@overrides
-def probe_attention(config: Path, changes: tuple[str, ...]) -> None:
-    """Attention mass on steering and schema over schema length, base against adapter."""
-    from breadcrumbs import config as configs
-    from breadcrumbs.eval.probe import ProbeConfig, probe_attention
-    from breadcrumbs.progress import live
-
-    settings = configs.load(config, ProbeConfig, changes)
-    console = _console()
-    with live("probe", console) as report:
-        summary = probe_attention(settings, report)
-    click.echo(summary)
-
-
 @cli.command()
 @click.argument("run", type=FOLDER)
 def report(run: Path) -> None:
@@ -363,6 +343,8 @@ data.add_command(stalls)
 cli.add_command(data)
 cli.add_command(audit)
 cli.add_command(radar)
+cli.add_command(probe)
+cli.add_command(steer)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -142,7 +142,7 @@ class LocalModel:
                 self.model,
                 [prompts[at] for at in batch],
                 max_new_tokens,
-                lambda row: self._is_prose(row, text_budget),
+                lambda row: self.is_prose(row, text_budget),
                 self.renderer.stop_ids,
                 stop,
             )
@@ -197,7 +197,8 @@ class LocalModel:
         """Tokens as text, special ones included."""
         return str(self.renderer.tokenizer.decode(list(tokens), skip_special_tokens=False))
 
-    def _is_prose(self, tokens: Sequence[int], text_budget: int | None) -> bool:
+    def is_prose(self, tokens: Sequence[int], text_budget: int | None) -> bool:
+        """Whether a turn just reached its budget with neither a call opener nor reasoning."""
         if text_budget is None or len(tokens) != text_budget:
             return False
         text = self.decode(tokens)

@@ -72,6 +72,15 @@ tools:
       private: {label: private, clauses: {true: ["and keep it private"], false: ["in the open"]}}
       note: {label: note}
 """
+GENERATE = """
+version: 1
+held_out_domain: clinic
+held_out_tools: [scheduled_jobs, book_vehicle]
+train: {pairs: 2}
+eval_tools: {pairs: 4}
+eval_domain: {pairs: 1}
+phrasing: plain
+"""
 TINY = {
     "vocab_size": 97,
     "hidden_size": 32,
@@ -267,3 +276,17 @@ def make_case(catalog: Catalog, hints: dict[str, ToolHint]) -> Callable[..., Cas
         return decision_cases([made], catalog, hints, settings)[0]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of a few pairs over the shipped catalogs."""
+    from breadcrumbs.config import load
+    from breadcrumbs.data_gen.config import GenerateConfig
+    from breadcrumbs.data_gen.generate import generate
+
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "generate.yaml").write_text(GENERATE)
+    out = folder / "data"
+    generate(load(folder / "generate.yaml", GenerateConfig), out, lambda *_: None)
+    return out

@@ -18,16 +18,6 @@ from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.messages import Message, compact_json
 from breadcrumbs.rendering import Renderer, load_renderer
 
-GENERATE = """
-version: 1
-held_out_domain: clinic
-held_out_tools: [scheduled_jobs, book_vehicle]
-train: {pairs: 1}
-eval_tools: {pairs: 3}
-eval_domain: {pairs: 1}
-phrasing: plain
-"""
-
 
 @pytest.fixture(scope="module")
 def shipped() -> Catalog:
@@ -40,16 +30,8 @@ def renderer(tiny_model_folder: Path) -> Renderer:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from breadcrumbs.config import load
-    from breadcrumbs.data_gen.config import GenerateConfig
-    from breadcrumbs.data_gen.generate import generate
-
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "generate.yaml").write_text(GENERATE)
-    out = folder / "data"
-    generate(load(folder / "generate.yaml", GenerateConfig), out, lambda *_: None)
-    return out
+def data(small_data: Path) -> Path:
+    return small_data
 
 
 def _disclosure(catalog: Catalog, tool: str) -> list[Message]:

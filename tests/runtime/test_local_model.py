@@ -128,9 +128,9 @@ def test_prose_stops_at_its_budget_and_calls_go_on(model: LocalModel) -> None:
     ]
     calling = LocalModel(model.model, model.renderer, "calling")
     opener = model.renderer.tokenizer(model.renderer.call_format.opener)["input_ids"]
-    assert calling._is_prose([5] * 8, 8)
-    assert not calling._is_prose([*opener, 5, 5], len(opener) + 2)
-    assert not calling._is_prose([5] * 9, 8)
+    assert calling.is_prose([5] * 8, 8)
+    assert not calling.is_prose([*opener, 5, 5], len(opener) + 2)
+    assert not calling.is_prose([5] * 9, 8)
 
 
 def test_progress_counts_to_the_end(model: LocalModel) -> None:
