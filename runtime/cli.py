@@ -22,7 +22,7 @@ from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
-from breadcrumbs.eval_cli import compare, episodes
+from breadcrumbs.eval_cli import compare, episodes, outside
 from breadcrumbs.gateway_cli import encoder_option, gateway
 from breadcrumbs.radar_cli import radar
 from breadcrumbs.stalls_cli import stalls
@@ -221,6 +221,7 @@ def eval_watch(config: Path, system: str, out: Path | None, changes: tuple[str, 
 
 
 eval_group.add_command(episodes)
+eval_group.add_command(outside)
 eval_group.add_command(compare)
 
 
