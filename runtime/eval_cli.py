@@ -35,7 +35,7 @@ def episodes(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     from breadcrumbs import config as configs
     from breadcrumbs.eval.suite import run_suite
     from breadcrumbs.eval.suite_config import SuiteConfig
-    from breadcrumbs.eval.suite_view import effects_table, suite_table
+    from breadcrumbs.eval.suite_view import effects_table, grid_table, suite_table
     from breadcrumbs.progress import live
 
     settings = configs.load(config, SuiteConfig, changes)
@@ -46,6 +46,7 @@ def episodes(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
         return
     click.echo(suite_table(results))
     if "effects" in results:
+        click.echo(grid_table(results))
         click.echo(effects_table(results))
 
 
