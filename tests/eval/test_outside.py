@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,7 @@ from breadcrumbs import config as configs
 from breadcrumbs.call_format import parse_turn
 from breadcrumbs.cli import main
 from breadcrumbs.errors import ConfigError, DataError
+from breadcrumbs.eval.compare import compare_runs
 from breadcrumbs.eval.outside import OutsideRun, load_items, run_outside, spread
 from breadcrumbs.eval.outside_bfcl import load_bfcl, read_call
 from breadcrumbs.eval.outside_config import OutsideConfig
@@ -24,6 +26,7 @@ from breadcrumbs.eval.outside_replay import ASKED, OutsideCase, replay_all
 from breadcrumbs.eval.outside_scores import outside_turn, score_outside
 from breadcrumbs.eval.outside_view import NOT_COMPARABLE, outside_table
 from breadcrumbs.eval.outside_when2call import load_when2call
+from breadcrumbs.eval.report import write_report
 from breadcrumbs.files import write_json_lines
 from breadcrumbs.messages import ToolCall, json_object
 from breadcrumbs.turns import Turn
@@ -274,6 +277,97 @@ def test_a_sample_is_spread_over_each_side_and_named(settings: OutsideConfig) ->
     assert results["counts"]["bfcl_miss_param"]["scored"] == {"dispatch": 1, "clarify": 1}
     assert results["counts"]["bfcl_miss_param"]["of"] == {"dispatch": 3, "clarify": 2}
     assert results["config"]["per_side"] == 1
+
+
+def test_the_page_shows_both_sides_and_the_turns_behind_them(
+    settings: OutsideConfig, serving: Any
+) -> None:
+    words = "<script>alert(1)</script> Which file?"
+    with serving(_server(words)) as address:
+        body = {
+            **configs.to_dict(settings),
+            "systems": ["endpoint", "always_dispatch"],
+            "endpoint": {"base_url": f"{address}/v1", "model": "m", "tries": 1},
+        }
+        asked = configs.parse(body, OutsideConfig, "test")
+        results = run_outside(asked, _silent)
+    assert value(results, "endpoint", "bfcl_miss_param", "asks") == (1.0, 2)
+    assert value(results, "endpoint", "bfcl_miss_param", "acts") == (0.0, 3)
+    assert results["models"]["endpoint"] == {"endpoint": "m", "options": "{}"}
+    shutil.rmtree(settings.out / "cells")
+    assert run_outside(asked, _silent) == results  # the server is gone; its answers are kept
+    page = write_report(settings.out).read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert NOT_COMPARABLE[1:] in page
+    assert 'data-open="t-outside-endpoint-bfcl_miss_param" data-figure="waits"' in page
+    assert "t-outside-always_dispatch" not in page
+    assert page.count('class="transcript"') == sum(
+        sum(counts["scored"].values()) for counts in results["counts"].values()
+    )
+    waiting = [yes for yes in re.findall(r'data-yes="([^"]*)"', page) if "waits" in yes.split()]
+    assert len(waiting) == 2 + 1 + 1  # miss_param, When2Call and its faulty item
+    page = write_report(_beside(settings.out)).read_text()
+    assert "Outside benchmarks" in page
+
+
+def _beside(folder: Path) -> Path:
+    """A run folder that holds the results in a folder of their own."""
+    run = folder.parent / "run"
+    shutil.copytree(folder, run / "outside")
+    return run
+
+
+def _server(words: str) -> Any:
+    """Says the same each time."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def answer(request: Request) -> JSONResponse:
+        message = {"role": "assistant", "content": words}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return JSONResponse({"id": "1", "object": "chat.completion", "choices": [choice]})
+
+    return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+
+
+def test_a_model_is_scored_and_what_is_too_long_for_it_is_counted(
+    settings: OutsideConfig, tiny_model_folder: Path
+) -> None:
+    config = dataclasses.replace(
+        settings,
+        systems=("base",),
+        when2call=None,
+        model=str(tiny_model_folder),
+        dtype="float32",
+        max_new_tokens=8,
+        per_side=1,
+    )
+    results = run_outside(config, _silent)
+    assert results["too_long"] == {}
+    for group, counts in results["counts"].items():
+        assert value(results, "base", group, "acts") == (0.0, counts["scored"]["dispatch"])
+    run = OutsideRun.prepare(dataclasses.replace(config, max_new_tokens=8100), _silent)
+    short = run.run()  # of 8192 positions nothing is left for a prompt
+    assert short["too_long"]["base"] == {
+        group: sum(counts["scored"].values()) for group, counts in short["counts"].items()
+    }
+    assert value(short, "base", "bfcl_base", "acts") == (None, 0)
+    assert "base: too long for the model and not scored: 1 of bfcl_base" in outside_table(short)
+    assert OutsideRun.prepare(run.config, _silent).run() == short
+
+
+def test_two_systems_are_compared_item_by_item(settings: OutsideConfig) -> None:
+    run_outside(settings, _silent)
+    found = compare_runs(settings.out, settings.out, "always_ask=always_dispatch")
+    rows = {(row.where, row.figure): row.difference for row in found.rows}
+    name = "always_ask=always_dispatch bfcl_miss_param"
+    assert (rows[name, "acts"].a, rows[name, "acts"].b, rows[name, "acts"].n) == (0, 1, 3)
+    assert (rows[name, "guesses"].a, rows[name, "guesses"].b) == (0, 1)
+    same = compare_runs(settings.out, settings.out, "oracle=oracle")
+    assert {row.verdict for row in same.rows} == {"noise"}
 
 
 def _status(*words: str) -> int:
