@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from breadcrumbs.data_gen.hints import Composed, ToolHint, load_hints
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.eval.decision import decision_cases
 from breadcrumbs.eval.metrics import Case
+from breadcrumbs.eval.outside_config import OutsideConfig
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 
@@ -267,3 +269,15 @@ def make_case(catalog: Catalog, hints: dict[str, ToolHint]) -> Callable[..., Cas
         return decision_cases([made], catalog, hints, settings)[0]
 
     return make
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> OutsideConfig:
+    """A copy of benchmarks of a few items, written by hand in the formats of the real ones."""
+    shutil.copytree(Path(__file__).parent / "outside", tmp_path / "copy")
+    return OutsideConfig(
+        out=tmp_path / "out",
+        systems=("oracle", "always_dispatch", "always_ask", "do_nothing"),
+        bfcl=tmp_path / "copy" / "bfcl",
+        when2call=tmp_path / "copy" / "when2call.jsonl",
+    )
