@@ -202,7 +202,7 @@ class OutsideRun:
         )
         if kept is None:
             self.made.append(path.stem)
-        records = [_record(turn, case) for turn, case in zip(turns, cases, strict=True)]
+        records = [outside_record(turn, case) for turn, case in zip(turns, cases, strict=True)]
         write_records(path, mark, records)
         self.done += len(cases)
         self.report(self.done, self.total, f"{system}, {group}")
@@ -266,7 +266,8 @@ class OutsideRun:
         ]
 
 
-def _record(turn: Turn | None, case: OutsideCase) -> Record:
+def outside_record(turn: Turn | None, case: OutsideCase) -> Record:
+    """A turn and its score as kept; None is a conversation too long for the model."""
     item = case.item
     return {
         "item": item.id,
