@@ -14,7 +14,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.call_format import parse_turn
 from breadcrumbs.config import to_dict
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.eval.decision import texts_after
@@ -260,10 +259,11 @@ class OutsideRun:
             batch_tokens=self.config.batch_tokens,
             step=lambda count: self.report(before + count, self.total, system),
         )
-        written = dict(zip(fit, texts, strict=True))
-        return [
-            parse_turn(written[place]) if place in written else None for place in range(len(cases))
-        ]
+        turns: list[Turn | None] = [None] * len(cases)
+        for place, text in zip(fit, texts, strict=True):
+            form = model.renderer.call_format
+            turns[place] = form.parse_turn(text, tools=cases[place].tools)
+        return turns
 
 
 def outside_record(turn: Turn | None, case: OutsideCase) -> Record:
