@@ -1,8 +1,8 @@
 """Two evaluations of the same scenarios: what changed, and whether it is more than noise.
 
 Figures are made anew from the records of both, so that only scenarios in both count and each is
-compared with itself. Reads what `breadcrumbs eval` keeps of decision turns and what
-`eval episodes` keeps of episodes.
+compared with itself. Reads what `breadcrumbs eval` keeps of decision turns, what `eval episodes`
+keeps of episodes, and what `eval outside` keeps of other people's turns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, Literal
 from breadcrumbs.errors import DataError
 from breadcrumbs.eval.estimates import ALPHA, Difference, Part, Unit, holm, paired
 from breadcrumbs.eval.measures import BY_NAME
-from breadcrumbs.eval.records import CELLS, RESULTS, SCORES, SUITE
+from breadcrumbs.eval.outside_scores import FIGURES, outside_units
+from breadcrumbs.eval.records import CELLS, OUTSIDE, RESULTS, SCORES, SUITE
 from breadcrumbs.eval.turn_figures import TURN_FIGURES, turn_units
 
 Verdict = Literal["better", "worse", "changed", "noise"]
@@ -149,7 +150,9 @@ def _verdict(name: str, difference: Difference, p: float) -> Verdict:
 
 
 def _good(name: str) -> str:
-    return BY_NAME[name].good if name in BY_NAME else TURN_FIGURES[name][0]
+    if name in BY_NAME:
+        return BY_NAME[name].good
+    return FIGURES[name].good if name in FIGURES else TURN_FIGURES[name][0]
 
 
 def read_units(folder: Path) -> dict[str, Units]:
@@ -162,11 +165,12 @@ def read_units(folder: Path) -> dict[str, Units]:
         (folder / "eval" / RESULTS, _turn_cells),
         (folder / SUITE, _episode_cells),
         (folder / RESULTS, _turn_cells),
+        (folder / OUTSIDE, _outside_cells),
     ):
         if path.is_file():
             return dict(read(path.parent, _results(path)))
     raise DataError(
-        f"{folder}: no {RESULTS} or {SUITE}; name a folder that `breadcrumbs eval` wrote"
+        f"{folder}: no {RESULTS}, {SUITE} or {OUTSIDE}; name a folder that `breadcrumbs eval` wrote"
     )
 
 
@@ -198,6 +202,14 @@ def _episode_cells(folder: Path, results: Mapping[str, Any]) -> Iterator[tuple[s
         for tiers in cells:
             rows = _lines(folder / CELLS / f"{policy}_{tiers}.{SCORES}")
             yield f"{policy} tiers {tiers}", episode_units(rows)
+
+
+def _outside_cells(folder: Path, results: Mapping[str, Any]) -> Iterator[tuple[str, Units]]:
+    for system, groups in results["outside"].items():
+        for group in groups:
+            _, *rows = _lines(folder / CELLS / f"{system}_{group}.jsonl")
+            scored = [row for row in rows if row["score"] is not None]
+            yield f"{system} {group}", outside_units(scored)
 
 
 def episode_units(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Unit]]:

@@ -153,6 +153,26 @@ def generate_texts(
         for case in cases
         for words in (case.scenario.shape.words(),)
     ]
+    return texts_after(
+        model,
+        prompts,
+        max_new_tokens=max_new_tokens,
+        text_budget=text_budget,
+        batch_tokens=batch_tokens,
+        step=step,
+    )
+
+
+def texts_after(
+    model: LocalModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    text_budget: int,
+    batch_tokens: int,
+    step: Callable[[int], None],
+) -> list[str]:
+    """The same after prompts that are token ids already."""
     rows = model.generate(
         prompts,
         max_new_tokens=max_new_tokens,

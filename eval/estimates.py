@@ -54,6 +54,33 @@ def ratio(units: Iterable[Unit], seed: int, draws: int = DRAWS) -> Estimate:
     return Estimate(round(value, 4), round(low, 4), round(high, 4), len(used))
 
 
+def mean_of_two(a: Sequence[Unit], b: Sequence[Unit], seed: int, draws: int = DRAWS) -> Estimate:
+    """The mean of two ratios over one set of clusters, such as balanced accuracy.
+
+    Clusters are resampled with all they hold of both. Where each ratio is zero or one throughout,
+    the ends are the means of the two intervals' own. Not measured where either is not.
+    """
+    first, second = ratio(a, seed, draws), ratio(b, seed, draws)
+    if first.value is None or second.value is None:
+        return NOT_MEASURED
+    ends = [(first.low, second.low), (first.high, second.high)]
+    clusters: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for unit in a:
+        clusters[unit.cluster].append((*unit.part, 0.0, 0.0))
+    for unit in b:
+        clusters[unit.cluster].append((0.0, 0.0, *unit.part))
+    table = sorted(_added(rows) for rows in clusters.values())
+    total = _added(table)
+    value = (total[0] / total[1] + total[2] / total[3]) / 2
+    if {first.value, second.value} <= {0.0, 1.0}:
+        low, high = (sum(end or 0.0 for end in pair) / 2 for pair in ends)
+    else:
+        drawn = _drawn(table, seed, draws)
+        kept = drawn[(drawn[:, 1] > 0) & (drawn[:, 3] > 0)]
+        low, high = _percentiles((kept[:, 0] / kept[:, 1] + kept[:, 2] / kept[:, 3]) / 2)
+    return Estimate(round(value, 4), round(float(low), 4), round(float(high), 4), len(a) + len(b))
+
+
 def _sums(units: Sequence[Unit]) -> list[tuple[float, ...]]:
     """The sums of each cluster, sorted, so that no order of scenarios shows."""
     clusters: dict[str, list[Part]] = defaultdict(list)

@@ -19,6 +19,7 @@ from breadcrumbs.models import GGUF_SHA256, SMALL
 
 RESULTS = "results.json"
 SUITE = "episodes.json"
+OUTSIDE = "outside.json"
 SCORES = "scores.jsonl"
 CELLS = "cells"
 Record = dict[str, Any]

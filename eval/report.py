@@ -1,7 +1,8 @@
 """One self-contained page from what a run folder holds: no network, no other files.
 
-Only results of decision turns or of episodes are needed; what else is missing is left out with its
-reason on the page. Every text that a model wrote is escaped before it enters the page.
+Only results of decision turns, of episodes or of outside benchmarks are needed; what else is
+missing is left out with its reason on the page. Every text that a model or a benchmark wrote is
+escaped before it enters the page.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from breadcrumbs.eval.records import RESULTS
 from breadcrumbs.eval.report_curves import dilution_section, loss_section
 from breadcrumbs.eval.report_episodes import episode_boxes, episodes_section, read_suite
 from breadcrumbs.eval.report_facts import facts_section, limits_section
+from breadcrumbs.eval.report_outside import (
+    outside_boxes,
+    outside_section,
+    read_outside_results,
+)
 from breadcrumbs.eval.report_tables import (
     behind_section,
     figures,
@@ -40,10 +46,11 @@ def write_report(run: Path) -> Path:
     """Write `report.html` and, beside it, `results.json`; returns the page's path.
 
     Raises:
-        DataError: the run has results of neither kind.
+        DataError: the run has results of no kind.
         ConfigError: the folder cannot be written.
     """
-    if _has_results(run) or read_suite(run) is None:
+    others = read_suite(run) is not None or read_outside_results(run) is not None
+    if _has_results(run) or not others:
         results = read_results(run)
         page = render(run, results)
         write_text(run / RESULTS, json.dumps(results, indent=1) + "\n")
@@ -61,11 +68,12 @@ def render(run: Path, results: dict[str, Any]) -> str:
     """The page as text; (run folder, results) fix it to the byte."""
     script = _asset("report.js")
     folder = run / "eval" if (run / "eval" / RESULTS).is_file() else run
-    boxes = {**turn_boxes(folder, results), **episode_boxes(run)}
+    boxes = {**turn_boxes(folder, results), **episode_boxes(run), **outside_boxes(run)}
     sections = [
         trade_off_section(results),
         results_section(results, boxes),
         episodes_section(run, boxes),
+        outside_section(run, boxes),
         talk_section(run),
         dilution_section(run),
         loss_section(run),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from breadcrumbs.eval.charts import trade_off
 from breadcrumbs.eval.measures import BY_NAME
 from breadcrumbs.eval.records import CELLS, SCORES, SUITE
+from breadcrumbs.eval.report_grid import arrow, grids
 from breadcrumbs.eval.report_tables import spot_of
 from breadcrumbs.eval.report_transcripts import box_id, episode_box, opener, read_lines
 from breadcrumbs.eval.suite_view import HEADLINE
@@ -65,7 +66,7 @@ def episodes_section(run: Path, boxes: Mapping[str, str]) -> str:
         f"<section><h2>Whole episodes</h2><p>{escape(note)}</p>{_plane(results)}"
         f"{_headline(results, boxes)}"
         f"<details><summary>Every number</summary>{every}</details>"
-        f"{_grids(results)}</section>"
+        f"{grids(results)}</section>"
     )
 
 
@@ -84,7 +85,7 @@ def _plane(results: Mapping[str, Any]) -> str:
 
 def _headline(results: Mapping[str, Any], boxes: Mapping[str, str]) -> str:
     heads = "".join(
-        f'<th scope="col" data-sort>{escape(BY_NAME[name].says)}{_arrow(name)}</th>'
+        f'<th scope="col" data-sort>{escape(BY_NAME[name].says)}{arrow(name)}</th>'
         for name, _ in HEADLINE
     )
     rows = "".join(
@@ -99,10 +100,6 @@ def _headline(results: Mapping[str, Any], boxes: Mapping[str, str]) -> str:
         f'<th scope="col">policy</th>{heads}</tr></thead><tbody class="cell">{rows}</tbody>'
         "</table></div>"
     )
-
-
-def _arrow(name: str) -> str:
-    return {"high": " ↑", "low": " ↓"}.get(BY_NAME[name].good, "")
 
 
 def _value(
@@ -144,46 +141,3 @@ def _says(name: str) -> str:
     if name in BY_NAME:
         return BY_NAME[name].says
     return f"{name.removeprefix('pass^')} runs on a scenario all succeed"
-
-
-def _grids(results: Mapping[str, Any]) -> str:
-    found = [_grid(policy, figures) for policy, figures in results.get("effects", {}).items()]
-    tables = "".join(table for table in found if table)
-    if not tables:
-        return ""
-    return (
-        "<h3>What each tier does</h3><p>Main effects and two-way interactions over all sixteen"
-        f" combinations; bold where the interval leaves zero out.</p>{tables}"
-    )
-
-
-def _grid(policy: str, figures: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    shown = [name for name, _ in HEADLINE if name in figures]
-    if not shown:
-        return ""
-    heads = "".join(
-        f'<th scope="col" data-sort>{escape(BY_NAME[name].says)}{_arrow(name)}</th>'
-        for name in shown
-    )
-    rows = "".join(
-        f"<tr><td>{escape(effect['name'])}</td>"
-        + "".join(_effect(figures[name][place]) for name in shown)
-        + "</tr>"
-        for place, effect in enumerate(figures[shown[0]])
-    )
-    return (
-        f"<h4>{escape(policy)}</h4>"
-        '<div class="scroll"><table class="results" data-sortable><thead><tr>'
-        f'<th scope="col">switched on</th>{heads}</tr></thead><tbody class="cell">{rows}</tbody>'
-        "</table></div>"
-    )
-
-
-def _effect(effect: Mapping[str, Any]) -> str:
-    value = f"{effect['value']:+.2f}"
-    if effect["low"] > 0 or effect["high"] < 0:
-        value = f"<strong>{value}</strong>"
-    return (
-        f'<td data-value="{effect["value"]}">{value}'
-        f"<small>{effect['low']:+.2f} to {effect['high']:+.2f}</small></td>"
-    )

@@ -53,7 +53,7 @@ def turn_boxes(folder: Path, results: Mapping[str, Any]) -> dict[str, str]:
                 if rows:
                     name = f"{system}, {tier.replace('_', ' ')}, {split.replace('_', ' ')}"
                     key = box_id(system, tier, split)
-                    boxes[key] = _box(key, f"{name}: {len(rows)} turns", map(_turn, rows))
+                    boxes[key] = box(key, f"{name}: {len(rows)} turns", map(_turn, rows))
     return boxes
 
 
@@ -68,7 +68,8 @@ def section(boxes: Mapping[str, str]) -> str:
     )
 
 
-def _box(key: str, title: str, items: Iterable[str]) -> str:
+def box(key: str, title: str, items: Iterable[str]) -> str:
+    """A box of transcripts, closed until a number or a reader opens it."""
     return (
         f'<details class="box" id="{escape(key)}"><summary>{escape(title)}</summary>'
         '<p class="note filter" aria-live="polite"></p>'
@@ -88,8 +89,8 @@ def _turn(record: Mapping[str, Any]) -> str:
     )
     score = record["score"]
     found = score["stall"] or "; ".join(score["faults"]) or ", ".join(score["asked"])
-    body = _part("user", "user", record["request"]) + _part("decides", "decides", said)
-    return _item(
+    body = segment("user", "user", record["request"]) + segment("decides", "decides", said)
+    return item(
         record["tool"], record["behaviour"], record["request"], counts, _right(record), found, body
     )
 
@@ -103,7 +104,7 @@ def _right(record: Mapping[str, Any]) -> bool:
     return bool(score["declined"])
 
 
-def _item(
+def item(
     tool: str,
     behaviour: str,
     request: str,
@@ -112,6 +113,7 @@ def _item(
     found: str,
     body: str,
 ) -> str:
+    """One transcript; `counts` says which figures count it, as a yes or as a no."""
     yes = " ".join(name for name, counted in counts.items() if counted)
     no = " ".join(name for name, counted in counts.items() if not counted)
     mark = '<b class="good">right</b>' if right else '<b class="bad">wrong</b>'
@@ -123,7 +125,8 @@ def _item(
     )
 
 
-def _part(kind: str, who: str, text: str) -> str:
+def segment(kind: str, who: str, text: str) -> str:
+    """One segment of a transcript, in its colour."""
     return (
         f'<div class="seg seg-{kind}"><span class="who">{escape(who)}</span>'
         f"<pre>{escape(_cut(text))}</pre></div>"
@@ -140,7 +143,7 @@ def episode_box(
     """Whole episodes, every segment in its colour and the turn that decides marked."""
     by_run = {(score["scenario"], score["run"]): score for score in scores}
     items = (_episode(row, by_run.get((row["scenario"]["id"], row["run"]), {})) for row in rows)
-    return _box(key, title, items)
+    return box(key, title, items)
 
 
 def _episode(record: Mapping[str, Any], score: Mapping[str, Any]) -> str:
@@ -151,7 +154,7 @@ def _episode(record: Mapping[str, Any], score: Mapping[str, Any]) -> str:
     except DataError as error:
         return f'<p class="missing">Not shown: {escape(str(error))}</p>'
     kind = f"{scenario.kind} " if scenario.kind else ""
-    return _item(
+    return item(
         scenario.tool,
         f"{kind}{scenario.behaviour}",
         scenario.request,
@@ -166,11 +169,11 @@ def _segments(messages: Sequence[Message], decision: int | None) -> Iterator[str
     for place, message in enumerate(messages):
         if message.role == "system":
             steering, _, rest = message.content.partition("\n")
-            yield _part("steering", "steering", steering)
-            yield _part("system", "system", rest)
+            yield segment("steering", "steering", steering)
+            yield segment("system", "system", rest)
         elif message.role == "user":
             kind = "nudge" if message.synthetic else "user"
-            yield _part(kind, kind, message.content)
+            yield segment(kind, kind, message.content)
         elif message.role == "assistant":
             calls = (
                 f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
@@ -178,7 +181,7 @@ def _segments(messages: Sequence[Message], decision: int | None) -> Iterator[str
             )
             text = "\n".join((message.content, *calls)).strip()
             kind = "decides" if place == decision else "assistant"
-            yield _part(kind, kind, text)
+            yield segment(kind, kind, text)
         else:
             yield from _payload(message.content)
 
@@ -188,6 +191,6 @@ def _payload(content: str) -> Iterator[str]:
     step = payload.pop("next_step", None)
     kind = _LAYERS.get(str(payload.get("layer")), "tool_result")
     body = json.dumps(payload, indent=1, ensure_ascii=False) if payload else content
-    yield _part(kind, kind.replace("_", " "), body)
+    yield segment(kind, kind.replace("_", " "), body)
     if step is not None:
-        yield _part("breadcrumb", "breadcrumb", str(step))
+        yield segment("breadcrumb", "breadcrumb", str(step))

@@ -80,6 +80,8 @@ class Suite:
     catalog: Catalog
     hints: Mapping[str, ToolHint]
     scenarios: Sequence[Scenario]
+    there: int
+    """Scenarios that the split has."""
     max_hits: int
     data_hash: str
     model: LocalModel | None = None
@@ -92,12 +94,14 @@ class Suite:
         """Read data, catalog and hints; nothing is played yet."""
         manifest = read_manifest(config.data)
         made = manifest["config"]
+        stored = load_scenarios(config.data, config.split)
         return cls(
             config,
             report,
             load_catalog(made.get("catalogs") or None),
             load_hints(made.get("hints") or None),
-            choose(load_scenarios(config.data, config.split), config),
+            choose(stored, config),
+            len(stored),
             gateway_settings(manifest).max_hits,
             fingerprint([manifest["files"]]),
         )
@@ -122,6 +126,12 @@ class Suite:
             "episodes": figures,
             "breakdown": along,
             **({"effects": found} if found else {}),
+            "scenarios": {
+                "played": len(self.scenarios),
+                "of": self.there,
+                "split": self.config.split,
+                "runs": self.config.runs,
+            },
             "config": to_dict(self.config),
             "models": {name: dict(self._identity(name)) for name in self._models},
             "data_sha256": self.data_hash,

@@ -22,7 +22,7 @@ from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
-from breadcrumbs.eval_cli import compare, episodes
+from breadcrumbs.eval_cli import compare, episodes, outside
 from breadcrumbs.gateway_cli import encoder_option, gateway
 from breadcrumbs.probe_cli import probe, steer
 from breadcrumbs.radar_cli import radar
@@ -241,6 +241,7 @@ def eval_watch(config: Path, system: str, out: Path | None, changes: tuple[str, 
 
 
 eval_group.add_command(episodes)
+eval_group.add_command(outside)
 eval_group.add_command(compare)
 
 

@@ -1,4 +1,4 @@
-"""`breadcrumbs eval episodes` and `eval compare`: whole episodes, and what changed since.
+"""`breadcrumbs eval episodes`, `eval outside` and `eval compare`.
 
 Figures go to stdout, progress to stderr.
 """
@@ -35,7 +35,7 @@ def episodes(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     from breadcrumbs import config as configs
     from breadcrumbs.eval.suite import run_suite
     from breadcrumbs.eval.suite_config import SuiteConfig
-    from breadcrumbs.eval.suite_view import effects_table, suite_table
+    from breadcrumbs.eval.suite_view import effects_table, grid_table, suite_table
     from breadcrumbs.progress import live
 
     settings = configs.load(config, SuiteConfig, changes)
@@ -46,7 +46,34 @@ def episodes(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
         return
     click.echo(suite_table(results))
     if "effects" in results:
+        click.echo(grid_table(results))
         click.echo(effects_table(results))
+
+
+@click.command("outside")
+@click.option("--config", type=CONFIG, required=True, help="configs/eval/outside.yaml")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def outside(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
+    """Score one turn an item of BFCL v4 and When2Call, replayed through the gateway.
+
+    Reads your own copies of the benchmarks. What was written is kept: the same command goes on
+    where it ended, and scores kept turns again without a model.
+    """
+    from rich.console import Console
+
+    from breadcrumbs import config as configs
+    from breadcrumbs.eval.outside import run_outside
+    from breadcrumbs.eval.outside_config import OutsideConfig
+    from breadcrumbs.eval.outside_view import outside_table
+    from breadcrumbs.progress import live
+
+    settings = configs.load(config, OutsideConfig, changes)
+    with live("outside", Console(stderr=True, highlight=False)) as report:
+        results = run_outside(settings, report)
+    click.echo(json.dumps(results, indent=2) if as_json else outside_table(results))
 
 
 @click.command("compare")

@@ -57,7 +57,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ((*EVAL, "--set", "model=nobody/nothing"), "no complete data set"),
         (EVAL, "no complete data set here; make it with: breadcrumbs generate"),
         (("eval", "episodes", "--config", "configs/eval/episodes.yaml"), "no complete data set"),
-        (("eval", "compare", "a", "b"), "a: no results.json or episodes.json"),
+        (("eval", "compare", "a", "b"), "a: no results.json, episodes.json or outside.json"),
         (("eval", "compare", "a", "b", "--require", "dad>0.9"), "write dad>=0.9"),
         (PROBE, "run the step that makes it first"),
         (("probe", "causal", "--config", "configs/probe/causal.yaml"), "no complete data set here"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from breadcrumbs.data_gen.hints import Composed, ToolHint, load_hints
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.eval.decision import decision_cases
 from breadcrumbs.eval.metrics import Case
+from breadcrumbs.eval.outside_config import OutsideConfig
 from breadcrumbs.gateway.catalog import Catalog, load_catalog
 from breadcrumbs.gateway.gateway import GatewaySettings
 
@@ -290,3 +292,15 @@ def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = folder / "data"
     generate(load(folder / "generate.yaml", GenerateConfig), out, lambda *_: None)
     return out
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> OutsideConfig:
+    """A copy of benchmarks of a few items, written by hand in the formats of the real ones."""
+    shutil.copytree(Path(__file__).parent / "outside", tmp_path / "copy")
+    return OutsideConfig(
+        out=tmp_path / "out",
+        systems=("oracle", "always_dispatch", "always_ask", "do_nothing"),
+        bfcl=tmp_path / "copy" / "bfcl",
+        when2call=tmp_path / "copy" / "when2call.jsonl",
+    )

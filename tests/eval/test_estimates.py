@@ -11,6 +11,7 @@ from breadcrumbs.eval.estimates import (
     Unit,
     holm,
     mcnemar,
+    mean_of_two,
     paired,
     pass_hat,
     ratio,
@@ -105,3 +106,27 @@ def test_pass_hat_is_the_share_of_draws_that_all_succeed() -> None:
     assert pass_hat(4, 8, 2) == pytest.approx(6 / 28)
     assert pass_hat(4, 8, 1) == 0.5
     assert pass_hat(3, 4, 8) is None
+
+
+def test_the_mean_of_two_gives_a_constant_policy_a_half() -> None:
+    calls, silences = units([1] * 30), [Unit(u.cluster, u.part) for u in units([0] * 10)]
+    found = mean_of_two(calls, silences, 0)
+    assert (found.value, found.n) == (0.5, 40)
+    own = ratio(calls, 0), ratio(silences, 0)
+    assert found.low == pytest.approx((own[0].low + own[1].low) / 2, abs=1e-4)  # type: ignore[operator]
+    assert found.high == pytest.approx((own[0].high + own[1].high) / 2, abs=1e-4)  # type: ignore[operator]
+    assert found.low < 0.5 < found.high  # type: ignore[operator]
+    assert mean_of_two(calls, [], 0).value is None
+
+
+def test_the_mean_of_two_weighs_both_alike_and_draws_clusters_with_both() -> None:
+    a, b = units([1] * 9 + [0]), units([1] * 4 + [0] * 36)
+    found = mean_of_two(a, b, 0)
+    assert found.value == pytest.approx((0.9 + 0.1) / 2)  # not 13 of 50
+    shuffled = random.Random(0).sample(b, len(b))
+    assert mean_of_two(a[::-1], shuffled, 0) == found
+    against = [Unit(u.cluster, Part(1 - u.part.numerator, 1)) for u in a]  # in one cluster with a
+    apart = [Unit(f"other {u.cluster}", u.part) for u in against]
+    together = mean_of_two(a, against, 0)
+    assert together.low == together.high == 0.5  # what one loses the other wins, in every draw
+    assert mean_of_two(a, apart, 0).low < 0.5  # type: ignore[operator]

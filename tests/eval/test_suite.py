@@ -19,10 +19,17 @@ from breadcrumbs.data_gen.speech import Surface
 from breadcrumbs.errors import ConfigError, DataError, ModelError
 from breadcrumbs.eval.compare import compare_runs
 from breadcrumbs.eval.limits import read_limits
+from breadcrumbs.eval.playing import every_combination
 from breadcrumbs.eval.report import write_report
 from breadcrumbs.eval.suite import Suite, choose
 from breadcrumbs.eval.suite_config import SuiteConfig
-from breadcrumbs.eval.suite_view import effects_table, suite_table
+from breadcrumbs.eval.suite_view import (
+    COLUMNS_OF_TIERS,
+    ROWS_OF_TIERS,
+    effects_table,
+    grid_table,
+    suite_table,
+)
 
 GENERATE = GenerateConfig(
     held_out_tools=("scheduled_jobs", "book_vehicle", "issue_refund"),
@@ -99,6 +106,21 @@ def test_the_page_shows_episodes_by_their_segments(settings: SuiteConfig) -> Non
     assert all("success" in yes.split() for yes in right)
 
 
+def _check_grids(results: dict[str, Any], text: str, page: str) -> None:
+    """Each cell stands where its tiers say, as text and on the page."""
+    names = [(row, column) for row in ROWS_OF_TIERS for column in COLUMNS_OF_TIERS]
+    assert {"".join(name) for name in names} == {t.name for t in every_combination()}
+    for policy, cells in results["episodes"].items():
+        successes = [f"{cells[row + column]['success']['value']:.2f}" for row, column in names]
+        lines = text.partition(f"{policy}: success")[2].splitlines()[2:6]
+        assert [one.split(",")[0][-4:] for line in lines for one in line.split(" /")[:4]] == (
+            successes
+        )
+        table = page.partition(f"<h4>{policy}</h4>")[2].partition("</table>")[0]
+        assert re.findall(r'class="heat"[^>]*>([\d.]+)', table) == successes
+    assert len({f["success"]["value"] for f in results["episodes"]["wavering"].values()}) > 2
+
+
 def test_the_grid_has_sixteen_cells_and_finds_what_moves_the_wavering(
     settings: SuiteConfig,
 ) -> None:
@@ -107,6 +129,9 @@ def test_the_grid_has_sixteen_cells_and_finds_what_moves_the_wavering(
     results, made = run(grid)
     assert len(made) == 32
     assert "tier 1 x tier 4" in effects_table(results)
+    assert "6 of the" in suite_table(results)
+    assert results["scenarios"]["of"] > results["scenarios"]["played"] == 6
+    _check_grids(results, grid_table(results), write_report(grid.out).read_text())
     wavering = results["effects"]["wavering"]
     dad, success = ({e["name"]: e["value"] for e in wavering[n]} for n in ("dad", "success_2"))
     assert len(dad) == 10
@@ -257,8 +282,10 @@ def test_what_cannot_be_scored_is_refused(settings: SuiteConfig, change: dict[st
 
 
 def test_the_shipped_configs_fit_each_other() -> None:
-    suite = configs.load("configs/eval/episodes.yaml", SuiteConfig)
     made = configs.load("configs/generate/suite.yaml", GenerateConfig)
-    assert all(made.eval_kinds[kind] >= pairs for kind, pairs in suite.kinds.items())
-    assert made.eval_tools.pairs >= suite.plain.dispatch
-    assert made.eval_tools.declines >= suite.plain.decline
+    for name in ("episodes", "ablation"):
+        suite = configs.load(f"configs/eval/{name}.yaml", SuiteConfig)
+        assert all(made.eval_kinds[kind] >= pairs for kind, pairs in suite.kinds.items())
+        assert made.eval_tools.pairs >= suite.plain.dispatch
+        assert made.eval_tools.declines >= suite.plain.decline
+        assert suite.ablation == (name == "ablation")
