@@ -12,7 +12,7 @@ import yaml
 from breadcrumbs.errors import ModelError
 from breadcrumbs.files import read_text, write_text
 from breadcrumbs.models import SMALL
-from breadcrumbs.train.config import DpoConfig, RunConfig, TrainConfig
+from breadcrumbs.train.config import DpoConfig, KtoConfig, RunConfig, TrainConfig
 from breadcrumbs.train.run import WEIGHTS
 
 CARD = "README.md"
@@ -151,10 +151,11 @@ def _joined(about: Mapping[str, Any], body: str) -> str:
 
 def _how(config: RunConfig) -> str:
     length = f"{config.steps} steps" if config.steps else f"{config.epochs:g} epochs"
-    if isinstance(config, DpoConfig):
+    if isinstance(config, DpoConfig | KtoConfig):
         pairs = config.batch_pairs * config.grad_accum
+        kind = "right and wrong turns" if config.stage == "kto" else "preference pairs"
         return (
-            f"preference pairs of them, {length} of {pairs}, beta {config.beta:g}, "
+            f"{kind} of them, {length} of {pairs}, beta {config.beta:g}, "
             f"anchor {config.anchor:g}, on from an adapter trained before"
         )
     assert isinstance(config, TrainConfig)

@@ -82,15 +82,35 @@ class TrainConfig(RunConfig):
 
 
 @dataclass(config=STRICT, kw_only=True)
-class DpoConfig(RunConfig):
-    """Preference training in both directions, going on from a trained adapter."""
+class ContinueConfig(RunConfig):
+    """A run that goes on from a trained adapter."""
 
     adapter: str
     """Folder of the adapter to go on from; its frozen copy is the reference."""
     learning_rate: float = Field(default=1e-5, gt=0.0)
+
+
+@dataclass(config=STRICT, kw_only=True)
+class PairsConfig(ContinueConfig):
+    """Training on pairs in both directions."""
+
     batch_pairs: int = Field(default=2, gt=0)
     """Pairs in one forward pass on one device; those of twins stay together."""
     beta: float = Field(default=0.1, gt=0.0)
     """How dear it is to leave the reference."""
     anchor: float = Field(default=1.0, ge=0.0)
     """Weight of the chosen turn's own loss: without it both sides may grow less likely."""
+
+
+@dataclass(config=STRICT, kw_only=True)
+class DpoConfig(PairsConfig):
+    """Preference training: each right turn against its wrong one."""
+
+    stage: Literal["dpo"] = "dpo"
+
+
+@dataclass(config=STRICT, kw_only=True)
+class KtoConfig(PairsConfig):
+    """The same turns one by one: right ones made likelier, wrong ones less likely."""
+
+    stage: Literal["kto"] = "kto"

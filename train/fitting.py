@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError, ModelError
@@ -95,7 +96,6 @@ def shared_arguments(config: RunConfig) -> dict[str, Any]:
     checkpointing = config.gradient_checkpointing
     return {
         "output_dir": str(Path(config.out) / CHECKPOINTS),
-        "max_length": None,  # the default of 1024 cuts the end, where the decision stands
         "remove_unused_columns": False,
         "gradient_accumulation_steps": config.grad_accum,
         "learning_rate": config.learning_rate,
@@ -117,6 +117,10 @@ def shared_arguments(config: RunConfig) -> dict[str, Any]:
         "disable_tqdm": True,
         "report_to": "none",
     }
+
+
+UNCUT: Mapping[str, Any] = MappingProxyType({"max_length": None})
+"""For trainers that read rows: the default of 1024 cuts the end, where the decision stands."""
 
 
 def leave_casts_to_autocast(model: Any) -> None:
