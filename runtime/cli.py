@@ -164,6 +164,17 @@ def train_kto_command(config: Path, changes: tuple[str, ...]) -> None:
     _train(config, changes, KtoConfig, train_kto)
 
 
+@train.command("grpo")
+@click.option("--config", type=CONFIG, required=True, help="configs/train/grpo.yaml")
+@overrides
+def train_grpo_command(config: Path, changes: tuple[str, ...]) -> None:
+    """Go on from an adapter by reward: tries at the simulated gateway, scored by its log."""
+    from breadcrumbs.train.config import GrpoConfig
+    from breadcrumbs.train.grpo import train_grpo
+
+    _train(config, changes, GrpoConfig, train_grpo)
+
+
 def _train(
     config: Path, changes: tuple[str, ...], schema: type[T], run: Callable[[T, Report], Path]
 ) -> None:

@@ -12,7 +12,7 @@ import yaml
 from breadcrumbs.errors import ModelError
 from breadcrumbs.files import read_text, write_text
 from breadcrumbs.models import SMALL
-from breadcrumbs.train.config import DpoConfig, KtoConfig, RunConfig, TrainConfig
+from breadcrumbs.train.config import DpoConfig, GrpoConfig, KtoConfig, RunConfig, TrainConfig
 from breadcrumbs.train.run import WEIGHTS
 
 CARD = "README.md"
@@ -157,6 +157,13 @@ def _how(config: RunConfig) -> str:
         return (
             f"{kind} of them, {length} of {pairs}, beta {config.beta:g}, "
             f"anchor {config.anchor:g}, on from an adapter trained before"
+        )
+    if isinstance(config, GrpoConfig):
+        tries = config.batch_scenarios * config.grad_accum
+        return (
+            f"tried at the gateway and scored by its log, {length} of {tries} scenarios, "
+            f"each tried {config.generations} times, beta {config.beta:g}, on from an adapter "
+            "trained before"
         )
     assert isinstance(config, TrainConfig)
     adapter = config.adapter

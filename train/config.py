@@ -114,3 +114,29 @@ class KtoConfig(PairsConfig):
     """The same turns one by one: right ones made likelier, wrong ones less likely."""
 
     stage: Literal["kto"] = "kto"
+
+
+@dataclass(config=STRICT, kw_only=True)
+class GrpoConfig(ContinueConfig):
+    """Training by reward: the model acts at the simulated gateway and is scored by its log."""
+
+    stage: Literal["grpo"] = "grpo"
+    learning_rate: float = Field(default=5e-6, gt=0.0)
+    batch_scenarios: int = Field(default=2, gt=0)
+    """Scenarios in one forward pass on one device; twins are drawn together."""
+    generations: int = Field(default=4, ge=2)
+    """Tries at each scenario; they are compared with each other."""
+    max_new_tokens: int = Field(default=2048, gt=0)
+    """Of a whole try, the gateway's answers included."""
+    max_calls: int = Field(default=6, gt=0)
+    """Turns with calls in one try."""
+    temperature: float = Field(default=1.0, gt=0.0)
+    beta: float = Field(default=0.02, ge=0.0)
+    """How dear it is to leave the adapter it began with; 0 keeps no copy of it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps is None:
+            raise ValueError("grpo is counted in steps, since it draws its scenarios itself")
+        if self.max_tokens is not None:
+            raise ValueError("max_tokens cuts no try; max_new_tokens bounds one")

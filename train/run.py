@@ -21,6 +21,8 @@ from breadcrumbs.train.rows import data_hash
 
 RUN = "run.json"
 METRICS = "metrics.jsonl"
+ROLLOUTS = "rollouts.jsonl"
+GAPS = "gaps.jsonl"
 CHECKPOINTS = "checkpoints"
 SERVING = "serving.json"
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")

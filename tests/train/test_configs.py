@@ -16,11 +16,23 @@ import yaml
 from breadcrumbs.config import load
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.models import SMALL
-from breadcrumbs.train.config import AdapterConfig, DpoConfig, KtoConfig, RunConfig, TrainConfig
+from breadcrumbs.train.config import (
+    AdapterConfig,
+    DpoConfig,
+    GrpoConfig,
+    KtoConfig,
+    RunConfig,
+    TrainConfig,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = sorted(path.name for path in (ROOT / "configs" / "train").glob("*.yaml"))
-STAGES: dict[str, Any] = {"sft": TrainConfig, "dpo": DpoConfig, "kto": KtoConfig}
+STAGES: dict[str, Any] = {
+    "sft": TrainConfig,
+    "dpo": DpoConfig,
+    "kto": KtoConfig,
+    "grpo": GrpoConfig,
+}
 ACCELERATE = sorted(path.name for path in (ROOT / "configs" / "accelerate").glob("*.yaml"))
 
 
