@@ -47,7 +47,7 @@ def held_out(config: RunConfig, renderer: Renderer) -> dict[str, list[PairExampl
 
 
 def gap(model: Any, pair: PairExample) -> float:
-    """log p(right turn) - log p(wrong turn) in nats at the first token in which they differ."""
+    """Nats by which the right turn is likelier than the wrong one where they first differ."""
     sides = zip(pair.chosen_ids, pair.rejected_ids, strict=False)
     shared = next(
         (place for place, (right, wrong) in enumerate(sides) if right != wrong),

@@ -37,7 +37,7 @@ def config(data: Path, adapter: Path, model_folder: Path) -> GrpoConfig:
         save_every=1,
         learning_rate=1e-2,
         generations=2,
-        max_new_tokens=1400,
+        max_new_tokens=6000,
         beta=0.0,
     )
 
@@ -62,7 +62,7 @@ class Scripted:
         self.going: list[int] = []
 
     def __call__(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
-        if not self.going:
+        if not any(environment._answers for environment in self.trainer.environments):
             self.going = list(range(len(prompt_ids)))
         texts = [self.turn(place) for place in self.going]
         self.going = [p for p, text in zip(self.going, texts, strict=True) if "<tool_call>" in text]
