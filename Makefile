@@ -16,7 +16,7 @@ demo: install ## the whole idea on a real model, about 50 minutes on two cores
 	$(BIN)/breadcrumbs demo
 
 test: install ## every test, under ten minutes
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 audit-trial: install ## the audit on public MCP servers and agent frameworks, two minutes
 	$(BIN)/python -m pytest -m audit_trial tests/eval/test_audit_trial.py

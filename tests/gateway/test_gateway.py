@@ -197,7 +197,11 @@ class BrokenExecutor:
         return {"answer": self.answer}
 
 
-@pytest.mark.parametrize("answer", [None, float("nan"), object(), "\ud800"], ids=str)
+@pytest.mark.parametrize(
+    "answer",
+    [None, float("nan"), object(), "\ud800"],
+    ids=["no answer", "not a number", "no JSON", "half a character"],
+)
 async def test_a_broken_write_is_unknown_and_not_run_again(desk: Catalog, answer: Any) -> None:
     executor, clock, ids = BrokenExecutor(answer), SimulatedClock(), SeededIds(0)
     journal = ApprovalJournal(":memory:", clock, ids)

@@ -105,6 +105,23 @@ def test_reading_behind_a_cache_is_reading_at_once(
     assert not torch.allclose(behind[:, -1], whole[:, 0], atol=1e-3)
 
 
+def test_one_token_of_several_rows_is_read_as_the_last_of_each() -> None:
+    import torch
+
+    generator = torch.Generator().manual_seed(3)
+    query = torch.randn(2, 6, 1, 8, generator=generator)
+    key, value = (torch.randn(2, 2, 29, 8, generator=generator) for _ in range(2))
+    module = type("Module", (), {"num_key_value_groups": 3, "is_causal": True})()
+    ours, _ = attention.reading_attention(module, query, key, value, None, scaling=8**-0.5)
+    shared = [part.repeat_interleave(3, 1) for part in (key, value)]
+    theirs = torch.softmax(query @ shared[0].mT * 8**-0.5, -1) @ shared[1]
+    assert ours.shape == (2, 1, 6, 8)
+    assert torch.allclose(ours, theirs.transpose(1, 2), atol=1e-5)
+    swapped = query.view(2, 3, 2, 1, 8).transpose(1, 2).reshape(2, 6, 1, 8)
+    wrong, _ = attention.reading_attention(module, swapped, key, value, None, scaling=8**-0.5)
+    assert not torch.allclose(wrong, theirs.transpose(1, 2), atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("config", "answer"),
     [
