@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
     from breadcrumbs.train.pairs import PairExample
 
-REFERENCE = "ref"
-"""What TRL calls the frozen copy of the adapter."""
 _COLUMNS = ("prompt_ids", "chosen_ids", "rejected_ids")
 
 
