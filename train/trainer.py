@@ -219,7 +219,8 @@ class PairTraining(WholeCheckpoints):
         self, *, twins: Sequence[str], metrics_path: Path, progress: Report | None, **trainer: Any
     ) -> None:
         self._twins, self._metrics_path = twins, metrics_path
-        super().__init__(callbacks=plain_callbacks(metrics_path, progress), **trainer)
+        more = {"callbacks": plain_callbacks(metrics_path, progress), **trainer}
+        super().__init__(**more)
         self.remove_callback(PrinterCallback)  # type: ignore[attr-defined]  # the trainer's
 
     def compute_loss(self, model: Any, inputs: Any, *rest: Any, **more: Any) -> Any:

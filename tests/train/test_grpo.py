@@ -86,7 +86,8 @@ def taught(config: GrpoConfig, renderer: Any, out: Path, every: int) -> tuple[fl
     """How much likelier a search is than a stall as the first turn, before and after training."""
     from breadcrumbs.train.fitting import quiet_libraries
 
-    trainer, tried = trainer_for(dataclasses.replace(config, out=str(out)), renderer, out)
+    short = dataclasses.replace(config, out=str(out), steps=2, batch_scenarios=1)
+    trainer, tried = trainer_for(short, renderer, out)
     trainer._generate_single_turn = Scripted(trainer, renderer, every)
     record = tried[0][1]
     messages = [Message(m["role"], m["content"]) for m in record["prompt"]]
