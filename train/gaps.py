@@ -20,11 +20,11 @@ from breadcrumbs.train.pairs import PairExample, build_pair
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
-    from breadcrumbs.train.config import RunConfig
+    from breadcrumbs.train.config import RunConfig, Split
 
 PAIRS = 8
 """Pairs in each direction; the first ones in stored order, so always the same."""
-SPLIT = "held_out_tools"
+SPLIT: Split = "held_out_tools"
 
 
 def held_out(config: RunConfig, renderer: Renderer) -> dict[str, list[PairExample]]:
