@@ -22,7 +22,7 @@ audit-trial: install ## the audit on public MCP servers and agent frameworks, tw
 	$(BIN)/python -m pytest -m audit_trial tests/eval/test_audit_trial.py
 
 conformance: install ## the public MCP conformance suite and inspector against the gateway, a minute; needs npm
-	scripts/conformance.sh $(BIN)/breadcrumbs
+	$(BIN)/python -m pytest -m conformance tests/runtime/test_conformance.py
 
 check: install ## format, lint, types, import layers
 	$(BIN)/ruff format --check .

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from breadcrumbs.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -60,20 +62,21 @@ class AuditReport:
 
 
 def rendered(report: AuditReport) -> Iterator[RenderableType]:
-    """The report for a terminal, piece by piece."""
+    """The report for a terminal, piece by piece; what others wrote in it drives no terminal."""
     from rich.text import Text
 
     looked_at = ", ".join(f"{number} {what}" for what, number in report.checked.items())
-    yield Text(f"audit {report.audit}: {report.subject}", style="bold")
+    yield Text(f"audit {report.audit}: {visible(report.subject)}", style="bold")
     yield Text(f"looked at: {looked_at}")
     if report.runs:
         yield _table(report)
     for finding in report.findings:
-        yield Text.assemble(("✗ ", "red"), (finding.check, "bold"), " at ", (finding.where, "cyan"))
-        yield Text(f"    {finding.finding}")
-        yield Text(f"    mend: {finding.mend}", style="green")
+        where = visible(finding.where)
+        yield Text.assemble(("✗ ", "red"), (finding.check, "bold"), " at ", (where, "cyan"))
+        yield Text(f"    {visible(finding.finding)}")
+        yield Text(f"    mend: {visible(finding.mend)}", style="green")
     for note in report.notes:
-        yield Text(f"· {note}", style="dim")
+        yield Text(f"· {visible(note)}", style="dim")
     number = len(report.findings)
     if number:
         yield Text(f"{number} finding{'' if number == 1 else 's'}", style="bold red")
@@ -95,4 +98,4 @@ def _table(report: AuditReport) -> RenderableType:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "-" if value is None else str(value)
+    return "-" if value is None else visible(str(value))

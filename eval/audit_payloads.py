@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from breadcrumbs.errors import DataError
 from breadcrumbs.eval.audit import AuditReport, Finding
 from breadcrumbs.files import read_text
+from breadcrumbs.messages import TEMPLATE_MARKER
 
 NEXT_KEYS = frozenset({"next_step", "nextstep", "next_steps", "nextsteps", "next_action", "next"})
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -25,12 +27,8 @@ MAX_DEPTH = 100
 ECHO_CHARS = 20
 """A directive that repeats this much text of the data lets the data write the directive."""
 
-_NEXT_LINE = re.compile(r"^\s*[#*_>-]*\s*\**next[\s_-]?(?:step|action)s?\**\s*:\s*\**\s*\S", re.I)
+_NEXT_LINE = re.compile(r"^[\s#*_>-]*next[\s_-]?(?:step|action)s?\**\s*:[\s*]*[^\s*]", re.I)
 _LABEL = re.compile(r"next[_-]?(?:step|action)s?\\?[\"']?\s*[:=]|\bnext steps?\s*:", re.I)
-_MARKER = re.compile(
-    r"<\|[\w ]{2,40}\|>|</?(?:tool_call|tool_response|function_results|system|think)>"
-    r"|\[/?(?:INST|TOOL_RESULTS|TOOL_CALLS|AVAILABLE_TOOLS)\]|<<SYS>>|<(?:start|end)_of_turn>"
-)
 _MEND_MISSING = (
     'end the payload with "next_step": name the exact call and its required fields, say not to'
     " ask for confirmation, and to ask only for a required value found nowhere"
@@ -38,7 +36,10 @@ _MEND_MISSING = (
 _MEND_TEXT = "answer with one JSON object whose last key is next_step, data nested as data"
 _MEND_LAST = "move it to the end: what stands last is what the model reads last"
 _MEND_NESTED = "rename the key, or nest the data as a JSON string, so that one directive is left"
-_MEND_MARKER = "strip or escape template markers in tool data before it enters a tool message"
+_MEND_MARKER = (
+    r"write template markers in tool data with an escape (\u003c|...|>) before they enter a tool"
+    " message"
+)
 _MEND_LABEL = "drop or fence such text: the model reads text, not structure"
 _MEND_ECHO = "build the directive from names you own (tool and field names), never from data"
 
@@ -55,6 +56,8 @@ class Payload:
 
     where: str
     body: dict[str, Any] | str
+    text: str | None = None
+    """The object as it was sent, where that is known: a marker that is escaped there is none."""
 
 
 def audit_payloads(path: Path) -> AuditReport:
@@ -73,7 +76,11 @@ def check_payload(payload: Payload) -> list[Finding]:
     """Findings of both checks about one payload."""
     if isinstance(payload.body, str):
         return _check_text(payload.where, payload.body)
-    return [*_check_end(payload.where, payload.body), *_check_data(payload.where, payload.body)]
+    marked = payload.text is None or TEMPLATE_MARKER.search(payload.text) is not None
+    return [
+        *_check_end(payload.where, payload.body),
+        *_check_data(payload.where, payload.body, marked),
+    ]
 
 
 def payload_of_text(where: str, text: str) -> Payload:
@@ -82,7 +89,7 @@ def payload_of_text(where: str, text: str) -> Payload:
         body = loads(text)
     except (ValueError, RecursionError):
         return Payload(where, text)
-    return Payload(where, body if isinstance(body, dict) else text)
+    return Payload(where, body, text) if isinstance(body, dict) else Payload(where, text)
 
 
 def loads(text: str) -> Any:
@@ -122,8 +129,8 @@ def read_payloads(path: Path) -> tuple[list[Payload], int]:
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
     body = _Object(pairs)
     if len(body) != len(pairs):
-        names = [name for name, _ in pairs]
-        body.twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+        counted = Counter(name for name, _ in pairs)
+        body.twice = tuple(name for name, number in counted.items() if number > 1)
     return body
 
 
@@ -214,7 +221,7 @@ def _says_something(value: Any) -> bool:
     return bool(value.strip()) if isinstance(value, str) else bool(value)
 
 
-def _check_data(where: str, body: dict[str, Any]) -> list[Finding]:
+def _check_data(where: str, body: dict[str, Any], marked: bool) -> list[Finding]:
     found = []
     twice = [key for key in getattr(body, "twice", ()) if is_next_key(key)]
     if twice:
@@ -226,7 +233,7 @@ def _check_data(where: str, body: dict[str, Any]) -> list[Finding]:
         if key is not None:
             text = f"data holds a key {key!r}, which reads like the directive"
             found.append(Finding("forgery", at, text, _MEND_NESTED))
-        elif marker := _MARKER.search(value):
+        elif marked and (marker := TEMPLATE_MARKER.search(value)):
             text = f"data holds the template marker {marker.group(0)!r}"
             found.append(Finding("forgery", at, text, _MEND_MARKER))
         elif label := _LABEL.search(value):
@@ -285,6 +292,6 @@ def _check_text(where: str, text: str) -> list[Finding]:
 
 def _markers(where: str, lines: Sequence[str]) -> Iterator[Finding]:
     for number, line in enumerate(lines, 1):
-        if marker := _MARKER.search(line):
+        if marker := TEMPLATE_MARKER.search(line):
             text = f"data holds the template marker {marker.group(0)!r}"
             yield Finding("forgery", f"{where} line {number}", text, _MEND_MARKER)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from breadcrumbs.call_format import parse_turn
+from breadcrumbs.call_format import HERMES, CallFormat
 from breadcrumbs.data_gen.episodes import OraclePolicy, as_shown, gold_prefix, opening
 from breadcrumbs.data_gen.hints import ToolHint
 from breadcrumbs.data_gen.localise import localised
@@ -71,9 +71,10 @@ def renamed(scenario: Scenario, naming: str | None) -> Scenario:
     return dataclasses.replace(scenario, shape=shape)
 
 
-def turn_of(text: str, case: Case) -> Turn:
-    """What a model wrote after a case as a turn in the gateway's words."""
-    return heard(parse_turn(text), case.scenario.shape.words())
+def turn_of(text: str, case: Case, form: CallFormat = HERMES) -> Turn:
+    """What a model that writes `form` wrote after a case, as a turn in the gateway's words."""
+    words = case.scenario.shape.words()
+    return heard(form.parse_turn(text, tools=words.show_tools(case.tools)), words)
 
 
 def decision_cases(

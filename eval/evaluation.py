@@ -52,6 +52,7 @@ from breadcrumbs.progress import Report
 from breadcrumbs.turns import Turn
 
 if TYPE_CHECKING:
+    from breadcrumbs.call_format import CallFormat
     from breadcrumbs.local_model import LocalModel
 
 EPISODE_RULES = 1
@@ -73,6 +74,7 @@ class Evaluation:
     data_hash: str
     identities: Mapping[System, Mapping[str, str]]
     model: LocalModel | None = None
+    form: CallFormat | None = None
     done: int = 0
     cases: dict[str, list[Case]] = field(default_factory=dict)
 
@@ -150,7 +152,8 @@ class Evaluation:
         path = self.config.out / CELLS / f"{system}-{key}.jsonl"
         if system in self.config.models:
             texts = self._texts(system, cases, path, self.config.max_new_tokens, f"{system}, {key}")
-            turns = [turn_of(text, case) for text, case in zip(texts, cases, strict=True)]
+            form = self._call_format()
+            turns = [turn_of(text, case, form) for text, case in zip(texts, cases, strict=True)]
         else:
             turns = [constant_turn(system, case) for case in cases]
             texts = [turn.text for turn in turns]
@@ -219,6 +222,20 @@ class Evaluation:
         with self.model.base():
             return work(self.model)
 
+    def _call_format(self) -> CallFormat:
+        """How the model writes calls; for kept texts the tokenizer alone is read."""
+        if self.form is None:
+            from breadcrumbs.models import resolve_model
+            from breadcrumbs.rendering import load_renderer
+
+            renderer = (
+                load_renderer(resolve_model(self.config.model))
+                if self.model is None
+                else self.model.renderer
+            )
+            self.form = renderer.call_format
+        return self.form
+
     def _search_scenarios(self, split: HeldOut) -> list[Scenario]:
         return self.scenarios[split][: self.config.search_turns]
 
@@ -231,8 +248,10 @@ class Evaluation:
             cases = search_cases(self._search_scenarios(split), self.catalog, self.hints)
             path = self.config.out / CELLS / f"{system}-search-{split}.jsonl"
             texts = self._texts(system, cases, path, SEARCH_TOKENS, f"{system}, search, {split}")
+            form = self._call_format()
             found[split] = [
-                calls_search(turn_of(text, case)) for text, case in zip(texts, cases, strict=True)
+                calls_search(turn_of(text, case, form))
+                for text, case in zip(texts, cases, strict=True)
             ]
             records = [
                 {"scenario": case.scenario.id, "text": text, "search_call": good}

@@ -6,7 +6,8 @@ written before the effect and never retried, and a denial sticks to the same arg
 session. Text, tokens and ids alone run nothing.
 
 States: pending -> approved | denied | expired; approved -> executing -> done | failed | unknown;
-an approved row that cannot run any more is expired or failed without having begun.
+a row that cannot run any more, as its time is up or its tool another one, is expired or failed
+without having begun.
 """
 
 from __future__ import annotations
@@ -34,13 +35,22 @@ from breadcrumbs.gateway.identity import Clock, Ids
 from breadcrumbs.gateway.journal_log import LogEvent, Verified
 from breadcrumbs.gateway.journal_store import Sql, open_store
 
-__all__ = ["DEFAULT_TTL_S", "FINAL", "ApprovalCard", "ApprovalJournal", "Grant", "arguments_sha"]
+__all__ = [
+    "DEFAULT_TTL_S",
+    "FINAL",
+    "TOOL_CHANGED",
+    "ApprovalCard",
+    "ApprovalJournal",
+    "Grant",
+    "arguments_sha",
+]
 
 DEFAULT_TTL_S = 300
 MIN_TTL_S, MAX_TTL_S = 30, 24 * 3600
 MAX_PENDING = 20
 """Writes of one principal that may wait at a time: more than a person would read."""
 FINAL = frozenset({"done", "denied", "expired", "failed", "unknown"})
+TOOL_CHANGED = "the tool changed since this was held; nothing was run"
 _CALL = "principal=? AND session=? AND tool=? AND arguments_sha=?"
 
 
@@ -80,7 +90,8 @@ class ApprovalJournal:
         """Store a write that waits, or say how this very call stands already.
 
         A call that was denied in this session is answered by its denial; one that waits or runs,
-        by its row. Where a grant covers it, the new row is approved at once.
+        by its row, unless that was held for the tool as it was before: then it fails, and a new
+        row waits. Where a grant covers it, the new row is approved at once.
 
         Raises:
             DataError: too many writes of the principal wait, or the journal cannot be written.
@@ -93,14 +104,16 @@ class ApprovalJournal:
             now, fresh = self._clock.now(), self._ids.new("appr")
             self._expire(sql, now)
             if live := self._latest(sql, call, "('pending', 'approved', 'executing')"):
-                return live
+                if live.state == "executing" or live.tool_version == spec.version:
+                    return live
+                self._end(sql, live.id, live.state, "failed", {"reason": TOOL_CHANGED})
             granted = None
             if spec.risk is not Risk.DESTRUCTIVE:
                 granted = grants.use(
                     sql,
                     principal=principal,
                     tool=spec.name,
-                    tool_version=spec.content_hash,
+                    tool_version=spec.version,
                     arguments=arguments,
                     now=stamp(now),
                 )
@@ -262,7 +275,7 @@ class ApprovalJournal:
         values = (
             fresh,
             *call,
-            spec.content_hash,
+            spec.version,
             str(spec.risk),
             json.dumps(dict(arguments), ensure_ascii=False),
             secrets.token_hex(16),

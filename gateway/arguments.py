@@ -117,8 +117,10 @@ def find_unfit(arguments: Any) -> FieldError | None:
     return unfit
 
 
-def describe(schema: Mapping[str, Any]) -> str:
+def describe(schema: Mapping[str, Any] | bool) -> str:
     """What a field takes, in a few words: its enum, or type, format and bounds."""
+    if isinstance(schema, bool):  # a schema too: it takes anything, or nothing
+        return "any value" if schema else "nothing"
     if "enum" in schema:
         return f"one of {compact_json(schema['enum'])}"
     kind = schema.get("type", "any value")

@@ -138,6 +138,13 @@ class ToolSpec:
         return hashlib.sha256(rfc8785.dumps(meaning)).hexdigest()
 
     @cached_property
+    def version(self) -> str:
+        """What an approval is bound to: what the tool means, and to whom it is open."""
+        if not self.allow:
+            return self.content_hash
+        return hashlib.sha256(rfc8785.dumps([self.content_hash, sorted(self.allow)])).hexdigest()
+
+    @cached_property
     def validator(self) -> jsonschema_rs.Draft202012Validator:
         """The compiled schema."""
         return compile_schema(self.input_schema)

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from breadcrumbs.errors import DataError
-from breadcrumbs.gateway.approvals import ApprovalCard, ApprovalJournal
+from breadcrumbs.gateway.approvals import TOOL_CHANGED, ApprovalCard, ApprovalJournal
 from breadcrumbs.gateway.catalog import ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ may_begin: ContextVar[Callable[[], bool] | None] = ContextVar("may_begin", defau
 """Whether the write that runs may still begin: asked right before its effect by an executor that
 has to wait first, as its row may have been given up or run out meanwhile."""
 
-TOOL_CHANGED = "the tool changed since this was held; nothing was run"
 CANNOT_FOLLOW = "cannot follow the approvals: %s"
 MAX_AT_ONCE = 4
 """Writes of one caller on one server that `follow` lets run at a time."""
@@ -49,7 +48,7 @@ class ApprovedWrites:
     def tool_of(self, card: ApprovalCard) -> ToolSpec | None:
         """The tool as it was approved, if this process has it: another on the journal may."""
         spec = self._find(card.tool)
-        return spec if spec is not None and spec.content_hash == card.tool_version else None
+        return spec if spec is not None and spec.version == card.tool_version else None
 
     async def run(self, approval_id: str) -> None:
         """Run an approved row, if it still can be; a caller that goes away does not stop it.
@@ -105,13 +104,13 @@ class ApprovedWrites:
 
     async def _run(self, approval_id: str) -> None:
         card = self._journal.get(approval_id)
-        if card is None or card.state != "approved":
-            return
+        if card is None or card.state != "approved" or self._find(card.tool) is None:
+            return  # without the tool it is left to a gateway on the journal that has it
         spec = self.tool_of(card)
         if spec is None:
             self._journal.void(approval_id, TOOL_CHANGED)
             return
-        claimed = self._journal.claim(approval_id, spec.content_hash)
+        claimed = self._journal.claim(approval_id, spec.version)
         if claimed is None:
             return
         idempotency_key.set(approval_id)  # both of this task's own context

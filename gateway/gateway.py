@@ -142,6 +142,10 @@ class Gateway:
         self._embed = embed
         self.take_catalog(catalog)
 
+    def prepare(self, catalog: Catalog) -> None:
+        """Do what takes long before `take_catalog`: index the tools. Any thread may."""
+        index_of(catalog, self._embed)
+
     def take_catalog(self, catalog: Catalog) -> None:
         """Serve these tools from now on; what is not as it was disclosed must be read again."""
         self.catalog = catalog
@@ -166,9 +170,10 @@ class Gateway:
         """A person's decision. On approval the stored arguments run, once, now.
 
         Returns the layer-3 payload; a decision on a row that is gone, decided or expired
-        changes nothing and returns how that row stands. A caller that goes away does not stop
-        a write half-way: it runs to its end and is recorded. A channel that carries cards out of
-        this process asks `challenge_fits` first.
+        changes nothing and returns how that row stands. A gateway that does not have the tool
+        leaves what was approved to one on the journal that has it, and says so. A caller that goes
+        away does not stop a write half-way: it runs to its end and is recorded. A channel that
+        carries cards out of this process asks `challenge_fits` first.
         """
         self.journal.decide(approval_id, approve=approve, by=by, reason=reason)
         if approve:  # also an approved row that a crash kept from running; the claim is single-use
@@ -202,13 +207,16 @@ class Gateway:
             elif card.result:
                 details["reason"] = card.result.get("reason", "")
             return self.answer(card.tool, card.state, next_step=next_step, **details)
-        running = payloads.RUNNING if card.state == "executing" else None
+        details = {"approval_id": card.id, "expires_at": card.expires_at}
+        if card.state == "approved" and self.catalog.tool(card.tool) is None:
+            details["reason"] = (
+                f"approved, but {card.tool!r} is not here: a gateway that has it runs it"
+            )
         return self.answer(
             card.tool,
             "approval_required",
-            next_step=running,
-            approval_id=card.id,
-            expires_at=card.expires_at,
+            next_step=payloads.DECIDED.get(card.state),
+            **details,
         )
 
     def answer(
@@ -307,7 +315,9 @@ class GatewaySession:
     async def _execute(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, given = arguments.get("tool_name"), arguments.get("arguments")
         approval_id = arguments.get("approval_id")
-        if isinstance(approval_id, str) and approval_id:
+        if not isinstance(approval_id, str | None):
+            return self._misused("execute_tool", "approval_id", "text is required")
+        if approval_id:
             return await self._poll(approval_id)
         if not isinstance(name, str):
             return self._misused("execute_tool", "tool_name", "text is required")
@@ -333,11 +343,10 @@ class GatewaySession:
             card = self.gateway.journal.hold(
                 spec, values, principal=self.principal.name, session=self.id
             )
-            if card.state == "approved":  # by a grant, or by a person elsewhere
-                await self.gateway.writes.run(card.id)
-                return self.gateway.standing(card.id)
         except DataError as error:  # fails closed: what cannot be held does not run
             return self.gateway.answer(spec.name, "failed", reason=f"not held, not run: {error}")
+        if card.state == "approved":  # by a grant, or by a person elsewhere
+            return await self._carried_out(card)
         if card.state != "denied":
             return self.gateway.held(card)
         self._refusals[card.id] += 1
@@ -358,12 +367,19 @@ class GatewaySession:
             if card is None or (card.principal, card.session) != (self.principal.name, self.id):
                 guesses.count(self.principal.name)
                 return self.gateway.answer("", "not_found", reason=f"no approval {approval_id!r}")
-            if card.state != "approved" or self.gateway.writes.tool_of(card) is None:
-                return self.gateway.held(card)  # a gateway that has the tool as approved runs it
+        except DataError as error:
+            return self.gateway.answer("", "unknown", reason=str(error))
+        if card.state != "approved" or self.gateway.writes.tool_of(card) is None:
+            return self.gateway.held(card)  # a gateway that has the tool as approved runs it
+        return await self._carried_out(card)
+
+    async def _carried_out(self, card: ApprovalCard) -> dict[str, Any]:
+        """Run an approved write now. Where the journal fails, it may have run for all we know."""
+        try:
             await self.gateway.writes.run(card.id)
             return self.gateway.standing(card.id)
         except DataError as error:
-            return self.gateway.answer("", "unknown", reason=str(error))
+            return self.gateway.answer(card.tool, "unknown", approval_id=card.id, reason=str(error))
 
     @property
     def _breadcrumb(self) -> bool:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from breadcrumbs.gateway.journal_store import Dialect, Row, Sql
+from breadcrumbs.gateway.journal_store import MARK, Dialect, Row, Sql
 
-TABLE = "approval_events"
+TABLE = MARK
 START = "0" * 64
 _DDL = f"""
 CREATE TABLE IF NOT EXISTS {TABLE} (

@@ -29,6 +29,9 @@ Sql = Callable[..., list[Row]]
 WAIT_S = 10
 """How long a writer waits for another one before it gives up."""
 POSTGRES = ("postgresql://", "postgres://")
+MARK = "approval_events"
+"""The table by which a database is known for a journal."""
+_NOT_HERE = "{}: no approval journal here; name the one in use by --journal"
 _WRITER_LOCK = 0x62726561
 """Any constant: the key of Postgres's advisory lock that makes writers take turns."""
 
@@ -78,8 +81,9 @@ class SqliteStore:
 
     def __init__(self, path: str | Path, *, must_exist: bool = False) -> None:
         in_memory = str(path) == ":memory:"
-        if must_exist and not in_memory and not Path(path).is_file():
-            raise DataError(f"{path}: no approval journal here; name the one in use by --journal")
+        must_exist = must_exist and not in_memory
+        if must_exist and not Path(path).is_file():
+            raise DataError(_NOT_HERE.format(path))
         try:
             if not in_memory:  # who can write the file can approve: the owner alone
                 _check_private(Path(path))
@@ -88,6 +92,9 @@ class SqliteStore:
             self._db = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, timeout=WAIT_S
             )
+            if must_exist and not self._run("SELECT 1 FROM sqlite_master WHERE name=?", [MARK]):
+                self._db.close()  # another's database, which is left as it is
+                raise DataError(_NOT_HERE.format(path))
             if not in_memory:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
@@ -124,13 +131,15 @@ class SqliteStore:
 
 
 def _check_private(path: Path) -> None:
-    """Refuse a journal that somebody else may write, or have put another in the place of."""
+    """Refuse a journal that somebody else may write, or can put another in the place of."""
+    is_shared = _check_folder(path)
     for end in ("", "-wal", "-shm", "-journal"):
         file = path.with_name(path.name + end)
         try:
-            mode = file.lstat().st_mode
+            status = file.lstat()
         except FileNotFoundError:
             continue
+        mode = status.st_mode
         if stat.S_ISLNK(mode):
             raise DataError(
                 f"{file}: a link, which can be turned to another journal;"
@@ -143,6 +152,26 @@ def _check_private(path: Path) -> None:
                 f"{file}: others may write it, and who can write the journal can approve;"
                 f" check what is in it, then: chmod 600 {file}"
             )
+        if is_shared and status.st_uid != os.geteuid():
+            raise DataError(
+                f"{file}: somebody else put it into a folder that all may write, and can approve;"
+                " choose another --journal"
+            )
+
+
+def _check_folder(path: Path) -> bool:
+    """Whether all may write the journal's folder, as they may `/tmp`: there each keeps its own."""
+    try:
+        mode = path.parent.stat().st_mode
+    except OSError:
+        return False  # opening the file says it better
+    is_shared = bool(mode & stat.S_IWOTH)
+    if is_shared and not mode & stat.S_ISVTX:
+        raise DataError(
+            f"{path}: all may write its folder, and can put a journal of theirs in its place;"
+            f" choose another --journal, or: chmod o-w {path.parent}"
+        )
+    return is_shared
 
 
 class PostgresStore:
@@ -159,7 +188,7 @@ class PostgresStore:
         ),
     )
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, must_exist: bool = False) -> None:
         try:
             import psycopg
         except ImportError as error:
@@ -170,6 +199,9 @@ class PostgresStore:
         self._url = url
         self._lock = threading.RLock()
         self._db = self._connect()
+        if must_exist and self.read("SELECT to_regclass(?)", [MARK]) == [(None,)]:
+            self.close()
+            raise DataError(_NOT_HERE.format(without_password(url)))
 
     @contextmanager
     def writing(self) -> Iterator[Sql]:
@@ -219,10 +251,10 @@ def open_store(place: str | Path, *, must_exist: bool = False) -> Store:
 
     Raises:
         ConfigError: a URL, but psycopg is not installed.
-        DataError: it cannot be opened, or `must_exist` and there is no such file.
+        DataError: it cannot be opened, or `must_exist` and there is no journal in it.
     """
     if str(place).startswith(POSTGRES):
-        return PostgresStore(str(place))
+        return PostgresStore(str(place), must_exist=must_exist)
     if "://" in str(place):
         raise ConfigError(
             f"{without_password(str(place))}: not a journal; give a file or a postgresql:// URL"

@@ -21,7 +21,11 @@ NEXT_STEP = "next_step"
 _PLAIN = re.compile(r"[\w.:+/@-]{1,64}")
 """What of a catalog may enter a directive: one word. A name or default with more could direct."""
 NOTHING_FITS = "No tool fits. Tell the user that this cannot be done here."
-RUNNING = "It was approved and is running. Tell the user. Do not call it again."
+DECIDED: Mapping[str, str] = {
+    "approved": "It was approved and has not begun. Tell the user. Do not call it again.",
+    "executing": "It was approved and is running. Tell the user. Do not call it again.",
+}
+"""What `approval_required` says once nobody has to decide any more, by the row's state."""
 DENIED_AGAIN = (
     "Stop: call no tool for this any more. Tell the user that it was denied and that nothing was"
     " changed."

@@ -35,6 +35,7 @@ class State(StrEnum):
     INVALID = "invalid"
     HELD = "held"
     RUNNING = "running"
+    """Approved, and not finished."""
     DONE = "done"
     DENIED = "denied"
     EXPIRED = "expired"
@@ -51,7 +52,7 @@ class Cause(StrEnum):
     GATEWAY = "gateway"
     CRASH = "crash"
     CHANGE = "change"
-    """The tool is another than the one that was disclosed or approved."""
+    """The tool is another than the one that was shown or approved, or gone, or closed by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ MOVES: tuple[Move, ...] = (
     *_by(EXECUTE, State.INVALID, *_RAN),  # with every field mended that was named
     Move(State.DISCLOSED, Cause.CHANGE, State.UNREAD),
     Move(State.INVALID, Cause.CHANGE, State.UNREAD),
+    *(
+        Move(before, Cause.CHANGE, after)
+        for before in (State.FOUND, State.UNREAD, State.DISCLOSED, State.INVALID)
+        for after in (State.MISSING, State.CLOSED)
+    ),
     Move(State.HELD, Cause.PERSON, State.RUNNING),
     Move(State.HELD, Cause.PERSON, State.DENIED),
     Move(State.HELD, Cause.CLOCK, State.EXPIRED),
@@ -124,7 +130,7 @@ _CALL = re.compile(rf"\b({SEARCH}|{SCHEMA}|{EXECUTE})\(")
 
 
 def state_of(payload: Mapping[str, Any]) -> State:
-    """Where a payload leaves the request; a write that runs shows in its `next_step` alone."""
+    """Where a payload leaves the request; that a write was approved shows in `next_step` alone."""
     layer = payload["layer"]
     if layer == "0_usage":
         return State.USAGE
@@ -134,7 +140,7 @@ def state_of(payload: Mapping[str, Any]) -> State:
         if payload["disclosed"]:
             return State.DISCLOSED
         return State.CLOSED if payload["unauthorized"] else State.MISSING
-    if payload.get(payloads.NEXT_STEP) == payloads.RUNNING:
+    if payload.get(payloads.NEXT_STEP) in payloads.DECIDED.values():
         return State.RUNNING
     return _BY_STATUS[payload["status"]]
 

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from mcp.types import CallToolResult, TextContent
@@ -18,7 +19,7 @@ from mcp.types import CallToolResult, TextContent
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, Risk, ToolSpec
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
-from breadcrumbs.gateway.imports.importing import import_drafts
+from breadcrumbs.gateway.imports.importing import Import, KnownDrafts
 from breadcrumbs.gateway.imports.live import LiveServer, cleaned, find_tools
 from breadcrumbs.gateway.imports.secret_scan import redact
 from breadcrumbs.gateway.upstream_session import Masker, Upstream, UpstreamLimits
@@ -52,6 +53,8 @@ class UpstreamExecutor:
         self.catalog = Catalog({})
         self.on_catalog: Callable[[Catalog], None] = lambda catalog: None
         """Told of each new catalog."""
+        self.prepare: Callable[[Catalog], None] = lambda catalog: None
+        """Asked before, in another thread, to do what takes long with it."""
         self._labels = labels
         self._limits = limits
         mask = Masker(servers)
@@ -59,6 +62,8 @@ class UpstreamExecutor:
         self._own_names: dict[str, str] = {}
         self._told: frozenset[tuple[str, str]] = frozenset()
         self._refreshing: set[asyncio.Task[None]] = set()
+        self._known = KnownDrafts()
+        self._importing = asyncio.Lock()
 
     async def open(self) -> Catalog:
         """Start every server and import what it offers.
@@ -68,7 +73,7 @@ class UpstreamExecutor:
         """
         try:
             await asyncio.gather(*(self._ask(place) for place in self._places.values()))
-            self._import()
+            await self._import()
             if not self.catalog.tools:
                 raise CatalogError("none of the servers offers a tool that can be used")
         except BaseException:
@@ -128,7 +133,7 @@ class UpstreamExecutor:
 
     async def _ask_and_import(self, place: _Place) -> None:
         if await self._ask(place):
-            self._import()
+            await self._import()
 
     async def _ask(self, place: _Place) -> bool:
         """Ask a server for its tools; True where they are not what they were."""
@@ -139,17 +144,23 @@ class UpstreamExecutor:
             changed, place.tools = tools != place.tools, tools
         return changed
 
-    def _import(self) -> None:
-        drafts = list(self._labels)
-        for place in self._places.values():
-            drafts += find_tools(place.upstream.server, place.tools)
-        report = import_drafts(drafts)
-        self._tell(report.refused)
-        live = [tool for tool in report.tools if tool.upstream is not None]
-        self._own_names = {tool.spec.name: tool.own_name for tool in live}
-        specs = [dataclasses.replace(tool.spec, upstream=tool.upstream) for tool in live]
-        self.catalog = Catalog({spec.name: spec for spec in specs})
-        self.on_catalog(self.catalog)
+    async def _import(self) -> None:
+        """Bring in what the servers offer now, off the loop: a server can make that take long."""
+        async with self._importing:
+            lists = [(place.upstream.server, place.tools) for place in self._places.values()]
+            report = await asyncio.to_thread(self._checked, lists)
+            live = [tool for tool in report.tools if tool.upstream is not None]
+            specs = [dataclasses.replace(tool.spec, upstream=tool.upstream) for tool in live]
+            catalog = Catalog({spec.name: spec for spec in specs})
+            await asyncio.to_thread(self.prepare, catalog)
+            self._tell(report.refused)
+            self._own_names = {tool.spec.name: tool.own_name for tool in live}
+            self.catalog = catalog
+            self.on_catalog(catalog)
+
+    def _checked(self, lists: Sequence[tuple[LiveServer, list[dict[str, Any]]]]) -> Import:
+        found = (draft for server, tools in lists for draft in find_tools(server, tools))
+        return self._known.import_drafts(chain(self._labels, found))
 
     def _tell(self, refused: Sequence[Refusal]) -> None:
         """Say what is refused that was not the last time; of many, the first and how many more."""

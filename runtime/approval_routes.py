@@ -52,20 +52,14 @@ def add(app: FastAPI, gateway: Gateway, access: Access) -> None:
 
         Where another gateway on the journal has the tool, that gateway runs it within a second.
         """
-        card = found(approval_id, caller)
+        found(approval_id, caller)
         if gateway.keys is not None and not gateway.challenge_fits(
             approval_id, decision.challenge or ""
         ):
             raise HTTPException(403, "challenge: send the one that the card has now")
-        choice: dict[str, Any] = {
-            "approve": decision.approve,
-            "by": caller.name,
-            "reason": decision.reason,
-        }
-        if gateway.catalog.tool(card.tool) is not None:
-            return await gateway.decide(approval_id, **choice)
-        gateway.journal.decide(approval_id, **choice)
-        return gateway.standing(approval_id)
+        return await gateway.decide(
+            approval_id, approve=decision.approve, by=caller.name, reason=decision.reason
+        )
 
     place = "/v1/approvals/{approval_id}"
     app.add_api_route("/v1/approvals", pending, response_model=native.ApprovalList)

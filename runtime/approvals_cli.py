@@ -46,7 +46,8 @@ def approvals() -> None:
 def list_command(journal: str, everything: bool, as_json: bool) -> None:
     """What waits for a person, oldest first."""
     with _opened(journal) as opened:
-        cards = opened.rows() if everything else opened.pending()
+        cards = opened.pending()  # what ran out is written down as such by this
+        cards = opened.rows() if everything else cards
     if as_json:
         click.echo(json.dumps([_record(card) for card in cards], indent=2))
         return
@@ -161,8 +162,10 @@ def verify(journal: str, head: str | None, as_json: bool) -> None:
         found = {"events": checked.events, "head": checked.head, "faults": list(checked.faults)}
         click.echo(json.dumps(found, indent=2))
     else:
+        from breadcrumbs.visible import visible
+
         for fault in checked.faults:
-            click.echo(fault)
+            click.echo(visible(fault))
         click.echo(f"{checked.events} events, {len(checked.faults)} faults, head {checked.head}")
     if checked.faults:
         sys.exit(FAULTY)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from breadcrumbs.eval.audit import AuditReport
 
 FINDINGS = 1
-FILE = click.Path(path_type=Path, dir_okay=False)
+FILE = click.Path(path_type=Path)
 WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from breadcrumbs.errors import CatalogError
+from breadcrumbs.visible import plain, visible
 
 if TYPE_CHECKING:
     from breadcrumbs.gateway.imports.importing import Import
 
-FINDINGS = 1
+FINDINGS, UNUSABLE = 1, 2
 _LISTED = 20
 """Lines of one kind that are shown; `--json` holds all."""
 _PATH = click.Path(path_type=Path)
@@ -42,22 +43,29 @@ def catalog() -> None:
 def import_command(
     sources: tuple[Path, ...], out: Path | None, as_json: bool, timeout_s: float | None
 ) -> None:
-    """Import every tool, or say why not."""
+    """Import every tool, or say why not. Exit 2 where nothing came in; then nothing is written."""
     report = _read(sources, timeout_s)
-    if out is not None:
+    if out is not None and report.tools:
         from breadcrumbs.gateway.imports.writing import write_catalog
 
         write_catalog([tool.spec for tool in report.tools], out)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
-        return
+    else:
+        _tell(report, out)
+    if not report.tools:
+        sys.exit(UNUSABLE)
+
+
+def _tell(report: Import, out: Path | None) -> None:
     parts = [f"{len(report.tools)} imported", f"{len(report.refused)} refused"]
     parts += [f"{len(report.duplicates)} duplicates", f"{len(report.secrets)} secrets"]
     _list("refused", [f"{one.tool}: {one.reason}" for one in report.refused])
     _list("duplicate", [f"{one.tool}: as in {one.same_as}" for one in report.duplicates])
     _list("secret", [f"{s.tool} at {s.where}: {s.kind} {s.shown}" for s in report.secrets])
     _list("changed", [f"{tool.spec.name}: {note}" for tool in report.tools for note in tool.notes])
-    click.echo(", ".join(parts) + (f"; written to {out}" if out else ""))
+    written = f"; {'written to' if report.tools else 'nothing written to'} {out}" if out else ""
+    click.echo(f"{', '.join(parts)}{written}")
 
 
 @catalog.command("show")
@@ -89,7 +97,7 @@ def show_command(name: str, sources: tuple[Path, ...], as_json: bool) -> None:
         return
     for key, value in shown.items():
         text = value if isinstance(value, str) else json.dumps(value, indent=2)
-        click.echo(f"{key}: {_visible(text)}")
+        click.echo(f"{key}: {plain(text)}")
 
 
 @catalog.command("lint")
@@ -102,12 +110,14 @@ def lint_command(sources: tuple[Path, ...], as_json: bool, timeout_s: float | No
 
     report = _read(sources, timeout_s)
     findings = lint(report)
+    if not findings:
+        _some(report)
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=2))
     else:
         for finding in findings:
             place = f" at {finding.where}" if finding.where else ""
-            click.echo(_visible(f"{finding.tool}{place}: {finding.problem}"))
+            click.echo(visible(f"{finding.tool}{place}: {finding.problem}"))
         click.echo(f"{len(findings)} findings in {len(report.tools)} tools")
     if findings:
         sys.exit(FINDINGS)
@@ -121,7 +131,7 @@ def stats_command(sources: tuple[Path, ...], as_json: bool, timeout_s: float | N
     """Count tools, domains and risk, and say how long the schemas are."""
     from breadcrumbs.gateway.imports.figures import figures
 
-    report = _read(sources, timeout_s)
+    report = _some(_read(sources, timeout_s))
     counted = figures([tool.spec for tool in report.tools])
     if as_json:
         click.echo(json.dumps(counted, indent=2))
@@ -162,6 +172,14 @@ def _read(sources: tuple[Path, ...], timeout_s: float | None) -> Import:
     return import_sources(sources or [shipped], timeout_s=timeout_s)
 
 
+def _some(report: Import) -> Import:
+    """The report, where a tool came in: figures of nothing would hide a slip in a name."""
+    if not report.tools:
+        why = report.refused[0].reason if report.refused else "there is none in what was named"
+        raise CatalogError(f"no tool came in: {why}")
+    return report
+
+
 def quiet_sdk() -> None:
     """Unless logs are wanted: the MCP SDK logs at length what a report says in one line."""
     if logging.getLogger().level > logging.INFO:
@@ -170,7 +188,7 @@ def quiet_sdk() -> None:
 
 def _list(word: str, lines: list[str]) -> None:
     for line in lines[:_LISTED]:
-        click.echo(_visible(f"{word}: {line}"))
+        click.echo(visible(f"{word}: {line}"))
     if len(lines) > _LISTED:
         click.echo(
             f"{word}: and {len(lines) - _LISTED} more; see --json and breadcrumbs catalog lint"
@@ -182,8 +200,3 @@ def _near(name: str, report: Import) -> str:
 
     near = get_close_matches(name, [tool.spec.name for tool in report.tools], n=3)
     return f"; near: {', '.join(near)}" if near else "; see breadcrumbs catalog stats"
-
-
-def _visible(text: str) -> str:
-    """Untrusted text for a terminal: control and format characters are written as escapes."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

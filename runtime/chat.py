@@ -142,7 +142,9 @@ def card_view(card: Mapping[str, Any]) -> Panel:
     if not card["arguments"]:
         lines.append(Styled("no arguments"))
     lines += [Styled(visible(f"careful: {note}"), style="bold red") for note in card["notes"]]
-    lines.append(Styled(f"{card['approval_id']}, until {card['expires_at']}", style="dim"))
+    asks = visible(str(card["principal"]))
+    ends = f"{card['approval_id']} for {asks}, until {card['expires_at']}"
+    lines.append(Styled(ends, style="dim", overflow="fold"))
     return Panel(Group(*lines), title="approval needed", border_style="yellow")
 
 

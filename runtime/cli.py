@@ -203,6 +203,17 @@ def train_check(config: Path, changes: tuple[str, ...]) -> None:
     show(check(settings), _console())
 
 
+@train.command("template")
+@click.option("--model", default="smollm2-135m", show_default=True)
+def train_template(model: str) -> None:
+    """Print the model's chat template with generation tags, for other trainers."""
+    from breadcrumbs.models import resolve_model
+    from breadcrumbs.rendering import load_renderer
+    from breadcrumbs.train.training_template import training_template
+
+    click.echo(training_template(load_renderer(resolve_model(model))), nl=False)
+
+
 @cli.group("eval", invoke_without_command=True)
 @click.option("--config", type=CONFIG, help="configs/eval/*.yaml")
 @overrides

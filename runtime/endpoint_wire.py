@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from breadcrumbs.call_format import call_problem, split_thinking
+from breadcrumbs.call_format import split_thinking
+from breadcrumbs.call_reading import call_problem
 from breadcrumbs.errors import ModelError
 from breadcrumbs.messages import STRICT_JSON, Message, ToolCall, compact_json
 from breadcrumbs.openai_wire import message_out

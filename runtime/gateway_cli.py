@@ -45,6 +45,12 @@ def gateway() -> None:
     "--approval-page", metavar="URL", help="Where people decide; clients are sent to URL/ID."
 )
 @click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    help="A role of who calls without a key, for tools whose label says `allow`.",
+)
+@click.option(
     "--timeout",
     "call_timeout_s",
     type=click.FloatRange(min=0.1),
@@ -60,6 +66,7 @@ def serve_command(
     http: str | None,
     form_approval: bool,
     approval_page: str | None,
+    roles: tuple[str, ...],
     call_timeout_s: float,
 ) -> None:
     """Serve search_tool_catalog, get_tool_schema and execute_tool over the tools of MCP servers.
@@ -77,6 +84,7 @@ def serve_command(
             http=http,
             form_approval=form_approval,
             approval_page=approval_page,
+            roles=roles,
             call_timeout_s=call_timeout_s,
         )
     )

@@ -12,8 +12,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
+import anyio
 import click
 import uvicorn
 from mcp.server import Server
@@ -38,6 +40,7 @@ from breadcrumbs.gateway.imports.sources import load_servers, read_source
 from breadcrumbs.gateway.upstream import UpstreamExecutor
 from breadcrumbs.gateway.upstream_session import CALL_S, Masker, UpstreamLimits
 from breadcrumbs.live_gateway import open_gateway
+from breadcrumbs.mcp_input import MarkedBodies, StandardInput
 from breadcrumbs.mcp_server import MAX_SESSIONS, FaceSettings, McpFace
 from breadcrumbs.visible import plain, visible
 
@@ -60,17 +63,21 @@ class ServeOptions:
     form_approval: bool = False
     approval_page: str | None = None
     call_timeout_s: float = CALL_S
+    roles: tuple[str, ...] = ()
+    """Of who calls without a key."""
 
 
 def serve_gateway(options: ServeOptions) -> None:
     """Serve until the client leaves (stdio) or a signal comes.
 
     Raises:
-        ConfigError: the address or the keys cannot be used.
+        ConfigError: the address, the page or the keys cannot be used.
         CatalogError: the servers file or a labels file cannot be used, or a server does not start.
         DataError: the journal cannot be opened.
         ModelError: the encoder cannot be loaded.
     """
+    if options.approval_page is not None:
+        _check_page(options.approval_page)
     servers = load_servers(options.upstream)
     labels = [draft for path in options.labels for draft in read_source(path)]
     listener = None if options.http is None else listen(options.http)
@@ -97,6 +104,19 @@ def listen(address: str) -> socket.socket:
         raise ConfigError(f"--http {address}: cannot listen there: {reason}") from error
 
 
+def _check_page(url: str) -> None:
+    """Clients open this address, with an approval's id behind it, and may show it to people."""
+    try:
+        address = urlsplit(url)
+        fits = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:
+        fits = False
+    if not fits or set("?#@\\ ") & set(url) or visible(url) != url:
+        raise ConfigError(
+            f"--approval-page {url}: write http(s)://HOST/PATH, without user, query and fragment"
+        )
+
+
 async def _serve(
     options: ServeOptions,
     servers: Sequence[LiveServer],
@@ -116,9 +136,12 @@ async def _serve(
             lost_after_s=lost_after_s,
             encoder=options.encoder,
         )
-        executor.on_catalog = gateway.take_catalog
+        executor.prepare, executor.on_catalog = gateway.prepare, gateway.take_catalog
         face = McpFace(
-            gateway, FaceSettings(options.form_approval, options.approval_page, options.journal)
+            gateway,
+            FaceSettings(
+                options.form_approval, options.approval_page, options.journal, options.roles
+            ),
         )
         counted = f"servers: {len(servers)}, tools: {len(catalog.tools)}"
         click.echo(f"breadcrumbs: {counted}", err=True)
@@ -172,7 +195,9 @@ async def _over_stdio(server: Server[Any], gateway: Gateway, lost_after_s: float
 
 
 async def _stdio(server: Server[Any]) -> None:
-    async with stdio_server() as (read, write):
+    # The SDK's own reader keeps the last of two values and says nothing.
+    lines = cast("anyio.AsyncFile[str]", StandardInput())
+    async with stdio_server(stdin=lines) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
@@ -206,7 +231,7 @@ def http_app(server: Server[Any], gateway: Gateway, lost_after_s: float, host: s
         )
         for caller in callers
     }
-    endpoint: ASGIApp = _ByCaller(managers)
+    endpoint: ASGIApp = MarkedBodies(_ByCaller(managers), MAX_BODY_BYTES)
     guards = []
     if keys:
         endpoint = RequireAuthMiddleware(endpoint, required_scopes=[])
@@ -246,7 +271,9 @@ class _Keys:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         caller = caller_of(f"Bearer {token}", self._keys)
-        return None if caller is None else AccessToken(token=token, client_id=caller, scopes=[])
+        if caller is None:
+            return None
+        return AccessToken(token=token, client_id=caller.name, scopes=list(caller.roles))
 
 
 class _Masked(logging.Formatter):

@@ -168,9 +168,14 @@ class LocalModel:
         if not all(prompts):
             raise ModelError("empty prompt: a model needs at least one token to go on from")
 
-    def turn(self, tokens: Sequence[int], first_id: int = 1) -> Turn:
-        """Generated tokens as a turn; calls are numbered from `first_id`."""
-        return self.renderer.call_format.parse_turn(self.decode(tokens), first_id)
+    def turn(
+        self,
+        tokens: Sequence[int],
+        first_id: int = 1,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> Turn:
+        """Generated tokens as a turn that could call `tools`; calls count from `first_id`."""
+        return self.renderer.call_format.parse_turn(self.decode(tokens), first_id, tools)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Tokens as text, special ones included."""
@@ -180,7 +185,8 @@ class LocalModel:
         if text_budget is None or len(tokens) != text_budget:
             return False
         text = self.decode(tokens)
-        return self.renderer.call_format.opener not in text and "<think>" not in text
+        form = self.renderer.call_format
+        return form.opener not in text and form.thinks[0] not in text and not form.starts_thinking
 
 
 class LocalPolicy:
@@ -210,7 +216,7 @@ class LocalPolicy:
         prompt = model.renderer.prompt_ids(messages, tools)
         model.check_room([prompt])
         room = model.model.config.max_position_embeddings - len(prompt)
-        visible = TextStream(model.renderer.call_format, _first_id(messages))
+        visible = TextStream(model.renderer.call_format, _first_id(messages), tools)
         written: list[int] = []
         text = ""
         async with self._one_at_a_time:
@@ -304,7 +310,7 @@ class BatchedPolicy:
         assert batch.outputs is not None
         # Shielded: one episode that is cancelled must not take the others' turns with it.
         outputs = await asyncio.shield(batch.outputs)
-        turn = self._model.turn(outputs[place], _first_id(messages))
+        turn = self._model.turn(outputs[place], _first_id(messages), tools)
         if turn.text:
             yield turn.text
         yield turn

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ from breadcrumbs.gateway.gateway import (
 )
 from breadcrumbs.gateway.journal_store import POSTGRES
 from breadcrumbs.gateway.lookalikes import lookalike_notes
+from breadcrumbs.mcp_input import TWICE
 from breadcrumbs.messages import compact_json
 from breadcrumbs.visible import visible
 
@@ -94,6 +96,8 @@ class FaceSettings:
     """A page where signed-in people decide; the approval's id is put after it."""
     journal: str = ""
     """The journal as `breadcrumbs approvals` must name it."""
+    roles: tuple[str, ...] = ()
+    """Of who calls without a key; a key has its own."""
 
 
 def meta_tools() -> list[Tool]:
@@ -210,11 +214,11 @@ class McpFace:
     ) -> CallToolResult | InputRequiredResult:
         session = self._session(context)
         try:
-            if params.request_state is not None:
+            if params.request_state is not None and TWICE not in (params.meta or {}):
                 payload = await self._answered(session, params)
                 return self._result(payload)
             arguments = params.arguments or {}
-            misused = self._unknown_argument(params.name, arguments)
+            misused = self._misused(params)
             payload = misused or await session.call(params.name, arguments)
             if _waits(payload) and not arguments.get("approval_id"):
                 return await self._ask(context, session, payload)
@@ -232,24 +236,31 @@ class McpFace:
         must find its row there and not make a second.
         """
         token = get_access_token()
-        caller = LOCAL if token is None else token.client_id
+        caller = Principal(LOCAL, self._settings.roles)
+        if token is not None:  # whose scopes are the key's roles
+            caller = Principal(token.client_id, tuple(token.scopes))
         handle = context.request.headers.get("mcp-session-id", "") if context.request else ""
-        theirs = self._sessions.setdefault(caller, OrderedDict())
+        theirs = self._sessions.setdefault(caller.name, OrderedDict())
         if handle not in theirs:
-            lasting = f"caller {caller}" if context.request and not handle else None
-            theirs[handle] = self._gateway.session(Principal(caller), lasting)
+            lasting = f"caller {caller.name}" if context.request and not handle else None
+            theirs[handle] = self._gateway.session(caller, lasting)
         theirs.move_to_end(handle)
         if len(theirs) > MAX_SESSIONS:
             theirs.popitem(last=False)
         return theirs[handle]
 
-    def _unknown_argument(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Arguments that a meta-tool does not have are refused, not passed over."""
-        unknown = [key for key in arguments if key not in self._known.get(name, arguments)]
-        if not unknown:
+    def _misused(self, params: CallToolRequestParams) -> dict[str, Any] | None:
+        """A key that stands twice, and arguments that a meta-tool does not have, are refused."""
+        arguments = params.arguments or {}
+        known = self._known.get(params.name, arguments)
+        faults = [FieldError(key, "no such argument") for key in arguments if key not in known]
+        if (twice := (params.meta or {}).get(TWICE)) is not None:
+            faults = [FieldError(str(twice), "this key stands twice in one object")]
+        if not faults:
             return None
-        faults = [FieldError(key, "no such argument") for key in unknown]
-        return payloads.usage_payload(name, faults, breadcrumb=self._gateway.settings.breadcrumbs)
+        return payloads.usage_payload(
+            params.name, faults, breadcrumb=self._gateway.settings.breadcrumbs
+        )
 
     async def _ask(
         self, context: Context, session: GatewaySession, payload: dict[str, Any]
@@ -360,7 +371,7 @@ class McpFace:
         last = {key: told.pop(key) for key in (payloads.NEXT_STEP,) if key in told}
         way = f"breadcrumbs approvals approve {payload['approval_id']}"
         if self._settings.journal and not self._settings.journal.startswith(POSTGRES):
-            way += f" --journal {Path(self._settings.journal).resolve()}"
+            way += f" --journal {shlex.quote(str(Path(self._settings.journal).resolve()))}"
         told["a_person_decides_by"] = way
         if self._settings.approval_page is not None:
             page = self._settings.approval_page.rstrip("/")
@@ -384,5 +395,5 @@ def _waits(payload: Mapping[str, Any]) -> bool:
     """Whether a person must still decide."""
     return (
         payload.get("status") == "approval_required"
-        and payload.get(payloads.NEXT_STEP) != payloads.RUNNING
+        and payload.get(payloads.NEXT_STEP) not in payloads.DECIDED.values()
     )

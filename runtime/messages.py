@@ -6,6 +6,7 @@ Arguments are objects here; they become JSON text only at the OpenAI border (`se
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -118,9 +119,26 @@ def messages_from_dicts(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     return messages
 
 
+TEMPLATE_MARKER = re.compile(
+    r"<\|[\w ]{2,40}\|>|<｜[^｜<>]{1,40}｜>|</s>|<<SYS>>|<(?:start|end)_of_turn>"
+    r"|</?(?:tool_calls?|tool_response|function_results|system|think)>"
+    r"|\[/?(?:INST|TOOL_RESULTS|TOOL_CALLS|AVAILABLE_TOOLS)\]"
+)
+"""What chat templates write around turns, and tokenizers read as more than its letters."""
+_MARKER_HINTS = ("<", "INST]", "TOOL_RESULTS]", "TOOL_CALLS]", "AVAILABLE_TOOLS]")
+
+
 def compact_json(value: Any) -> str:
-    """JSON without spaces, keys in given order, non-ASCII kept: the form payloads travel in."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    r"""JSON without spaces, keys in given order, non-ASCII kept: the form payloads travel in.
+
+    A template's marker inside a text, which would end the tool message it stands in and begin
+    another turn, is written with an escape (`\u003c|im_end|>`): the same text to every reader of
+    JSON, and no marker to a tokenizer.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if not any(hint in text for hint in _MARKER_HINTS):
+        return text
+    return TEMPLATE_MARKER.sub(lambda found: f"\\u{ord(found[0][0]):04x}{found[0][1:]}", text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,19 +7,33 @@ checked to stand behind the very prompt that serving would send.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from breadcrumbs.call_format import CallFormat, find_format, probe_call
+from breadcrumbs.call_format import CallFormat, find_format, probe_call, split_thinking
+from breadcrumbs.chat_templates import (
+    PINNED_CLOCK,
+    PROBE_TOOL,
+    pinned,
+    render_probe,
+    shipped_template,
+)
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line
-from breadcrumbs.segments import Rendered, Segment, label_parts, label_tokens, locate_spans
+from breadcrumbs.segments import (
+    Rendered,
+    Segment,
+    Span,
+    label_parts,
+    label_tokens,
+    locate_spans,
+)
 
 __all__ = ["Rendered", "Renderer", "Segment", "TrainingRow", "TurnSpan", "load_renderer"]
 
@@ -59,19 +73,21 @@ class Renderer:
             ModelError: the template drops tools or calls, or writes calls in an unknown format.
         """
         self.tokenizer = tokenizer
-        self.template = template
-        self.template_hash = hashlib.sha256(template.encode()).hexdigest()
-        probe = self._probe()
-        form = find_format(self.template_hash, probe)
+        original = template.removeprefix(PINNED_CLOCK)
+        self.template = pinned(original)
+        self.template_hash = hashlib.sha256(self.template.encode()).hexdigest()
+        prompt, turn, exact = self._probe()
+        form = find_format(hashlib.sha256(original.encode()).hexdigest(), turn, exact)
         if form is None:
             raise ModelError(
                 "the chat template writes tool calls in a format that is not known here; "
-                "use a model with Hermes/Qwen calls (<tool_call> JSON </tool_call>)"
+                "use a model of one of the families in docs/families.md"
             )
-        self.call_format: CallFormat = form
-        self._end_of_turn = self._one_token(form.stop_text)
+        opened = prompt.rstrip().endswith(form.thinks[0].strip())
+        self.call_format: CallFormat = replace(form, starts_thinking=opened)
+        self._stops = {stop: self._one_token(stop) for stop in form.stops}
         eos = tokenizer.eos_token_id
-        ends = [self._end_of_turn] if eos is None else [self._end_of_turn, int(eos)]
+        ends = [*self._stops.values(), *([] if eos is None else [int(eos)])]
         self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys(ends))
         self._added = {
             number: token.content
@@ -110,16 +126,16 @@ class Renderer:
         """
         text = self._text(messages, tools, generation_prompt)
 
-        def again(dicts: list[dict[str, Any]]) -> str:
+        def again(dicts: list[dict[str, Any]], tools: Tools) -> str:
             return self._template_text(dicts, tools, generation_prompt)
 
-        spans, inside = locate_spans(messages, tools, text, again, steering)
+        spans, inside = locate_spans(messages, tools, text, again, self.template_message, steering)
         spans += self._assistant_spans(messages, tools, text)
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids = list(encoded["input_ids"])
         served = self.tokenizer.apply_chat_template(
-            [m.to_template() for m in messages],
-            tools=_tools(tools),
+            [self.template_message(m) for m in messages],
+            tools=self.template_tools(tools),
             chat_template=self.template,
             add_generation_prompt=generation_prompt,
             tokenize=True,
@@ -149,18 +165,105 @@ class Renderer:
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids: list[int] = encoded["input_ids"]
         starts = [start for start, _ in encoded["offset_mapping"]]
-        labels = [IGNORED] * len(ids)
-        turns = []
+        turns: list[TurnSpan] = []
         for index, message in enumerate(messages):
             if message.role != "assistant":
                 continue
             start = self._turn_start(messages, tools, index, text, ids, starts)
+            if turns and turns[-1].end > start:
+                raise DataError(
+                    f"message {turns[-1].message_index}: no end-of-turn token behind the assistant "
+                    "turn; the chat template does not close turns there: use another template"
+                )
             end = self._turn_end(ids, start, message, index)
-            labels[start:end] = ids[start:end]
+            if end is None and index + 1 == len(messages):
+                ids.append(self._stops[self.closing(message)])
+                end = len(ids)
+            if (
+                end is None
+                or ids[end - 1]
+                != self._stops[self.call_format.stop_behind(bool(message.tool_calls))]
+            ):
+                raise DataError(
+                    f"message {index}: no end-of-turn token behind the assistant turn; "
+                    "the chat template does not close turns: use another template"
+                )
             turns.append(TurnSpan(index, start, end))
         if not turns:
             raise DataError("no assistant turn to train on; add one or drop the row")
+        labels = [IGNORED] * len(ids)
+        for turn in turns:
+            labels[turn.start : turn.end] = ids[turn.start : turn.end]
         return TrainingRow(ids, labels, turns)
+
+    def template_message(self, message: Message) -> dict[str, Any]:
+        """A message in the shape the template reads, its reasoning and ids as it takes them."""
+        form = self.call_format
+        shape = message.to_template()
+        if message.tool_call_id is not None:
+            shape["tool_call_id"] = form.shown_id(message.tool_call_id)
+        for call in shape.get("tool_calls", ()):
+            call["id"] = form.shown_id(call["id"])
+        key = form.thought_key
+        if key is not None and message.role == "assistant":
+            thought, said = split_thinking(message.content)
+            if thought:
+                shape |= {key: thought, "content": said.strip()}
+        return shape
+
+    def template_tools(self, tools: Tools) -> list[dict[str, Any]] | None:
+        """Tool definitions in the shape the template reads; None where there are none."""
+        dicts = [dict(tool) for tool in tools]
+        if self.call_format.wants_description:
+            dicts = [
+                {**tool, "function": {"description": "", **tool["function"]}} for tool in dicts
+            ]
+        return dicts or None
+
+    def training_fault(self) -> str | None:
+        """Why no conversation with a call can be trained with this template; None where one can.
+
+        Tried with reasoning before the call and without: some templates want it, some lose it.
+        """
+        call = probe_call()
+        faults = []
+        for thought in ("", "<think>probe_thought</think>"):
+            conversation = [
+                Message("system", "probe_system"),
+                Message("user", "probe_user"),
+                Message("assistant", thought, (call,)),
+            ]
+            try:
+                self.training_row(conversation, [PROBE_TOOL])
+            except DataError as error:
+                faults.append(str(error))
+                continue
+            return None
+        return faults[0]
+
+    def closing(self, message: Message) -> str:
+        """What ends a turn that the template leaves open at the end of a conversation.
+
+        Some models stop by beginning the next message: their templates write that token only
+        once there is one.
+
+        Raises:
+            DataError: the template does not go on with such a token either.
+        """
+        stop = self.call_format.stop_behind(bool(message.tool_calls))
+        call = probe_call()
+        asked = [Message("system", "probe_system"), Message("user", "probe_user")]
+        said, answer = (
+            (Message("assistant", "", (call,)), Message("tool", "{}", tool_call_id=call.id))
+            if message.tool_calls
+            else (Message("assistant", "probe_text"), Message("user", "probe_user"))
+        )
+        before = self._text([*asked, said], [PROBE_TOOL], False)
+        if not self._text([*asked, said, answer], [PROBE_TOOL], False).startswith(before + stop):
+            raise DataError(
+                "the chat template does not close the last assistant turn: use another template"
+            )
+        return stop
 
     def _turn_start(
         self,
@@ -187,9 +290,15 @@ class Renderer:
             )
         start = bisect_left(starts, len(prompt))
         if not self._same_prefix(text, prompt, ids, starts, start):
+            if self.call_format.starts_thinking and not split_thinking(messages[index].content)[0]:
+                raise DataError(
+                    f"message {index}: the chat template's prompt opens a thought, and the turn "
+                    "has none; give every turn one, or set enable_thinking to false in the template"
+                )
             raise DataError(
                 f"message {index}: its text merges with the generation prompt into other tokens "
-                "than are served; remove the white space at its beginning"
+                "than are served; remove white space at its beginning, or use the tokenizer of "
+                "the template's own family"
             )
         return start
 
@@ -214,50 +323,58 @@ class Renderer:
             return self._encode(prompt) == ids[:start]
         return list(self._tail_ids(prompt[behind:])) == ids[last + 1 : start]
 
-    def _turn_end(self, ids: list[int], start: int, message: Message, index: int) -> int:
-        if self.call_format.stop_text in message.content:
+    def _turn_end(self, ids: list[int], start: int, message: Message, index: int) -> int | None:
+        """The position behind the first token from `start` on that ends a turn."""
+        calls = [json.dumps(dict(c.arguments), ensure_ascii=False) for c in message.tool_calls]
+        written = "".join([message.content, *calls])
+        if early := [stop for stop in self._stops if stop in written]:
             raise DataError(
-                f"message {index}: holds {self.call_format.stop_text} as text, which would end "
+                f"message {index}: holds {early[0]} as text, which would end "
                 "the turn early; remove it"
             )
-        try:
-            return ids.index(self._end_of_turn, start) + 1
-        except ValueError:
-            raise DataError(
-                f"message {index}: no end-of-turn token behind the assistant turn; "
-                "the chat template does not close turns: use another template"
-            ) from None
+        ends = set(self._stops.values())
+        return next((at + 1 for at in range(start, len(ids)) if ids[at] in ends), None)
 
-    def _assistant_spans(
-        self, messages: Sequence[Message], tools: Tools, text: str
-    ) -> list[tuple[int, int, Segment]]:
-        spans = []
+    def _assistant_spans(self, messages: Sequence[Message], tools: Tools, text: str) -> list[Span]:
+        spans: list[Span] = []
         for index, message in enumerate(messages):
             if message.role != "assistant":
                 continue
             prompt = self._text(messages[:index], tools, True) if index else ""
-            stop = text.find(self.call_format.stop_text, len(prompt))
-            if not index or not text.startswith(prompt) or stop < 0:
+            places = [(text.find(stop, len(prompt)), len(stop)) for stop in self._stops]
+            ends = [at + length for at, length in places if at >= 0]
+            if not ends and index + 1 == len(messages):
+                ends = [len(text)]
+            if not index or not text.startswith(prompt) or not ends:
                 raise ModelError(
                     f"message {index}: the chat template rewrites earlier assistant turns, so "
                     "segments cannot be told apart; use another template"
                 )
-            spans.append((len(prompt), stop + len(self.call_format.stop_text), Segment.ASSISTANT))
+            spans.append((len(prompt), min(ends), Segment.ASSISTANT))
         return spans
 
     def _text(self, messages: Sequence[Message], tools: Tools, generation_prompt: bool) -> str:
-        return self._template_text([m.to_template() for m in messages], tools, generation_prompt)
+        dicts = [self.template_message(message) for message in messages]
+        return self._template_text(dicts, tools, generation_prompt)
 
     def _template_text(
         self, dicts: list[dict[str, Any]], tools: Tools, generation_prompt: bool
     ) -> str:
-        text: str = self.tokenizer.apply_chat_template(
-            dicts,
-            tools=_tools(tools),
-            chat_template=self.template,
-            add_generation_prompt=generation_prompt,
-            tokenize=False,
-        )
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                dicts,
+                tools=self.template_tools(tools),
+                chat_template=self.template,
+                add_generation_prompt=generation_prompt,
+                tokenize=False,
+            )
+        except (TemplateError, ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"the chat template refuses the conversation ({first_line(error)}); "
+                "use another template, or leave such rows out"
+            ) from error
         return text
 
     def _encode(self, text: str) -> list[int]:
@@ -268,23 +385,28 @@ class Renderer:
         if len(ids) != 1:
             raise ModelError(
                 f"the tokenizer has no token {text}, which the chat template ends turns with; "
-                "use a model of the ChatML family"
+                "use the template of the tokenizer's own family"
             )
         return ids[0]
 
-    def _probe(self) -> str:
-        """How the template renders a call with its result.
+    def _probe(self) -> tuple[str, str, bool]:
+        """The prompt, how a call with its result is rendered behind it, and whether just there.
+
+        A template that rewrites its prompts is told from what stands behind the user's words.
 
         Raises:
-            ModelError: it fails, or drops the tools, the call or the result.
+            ModelError: it fails, or drops the system message, the tools, the call or the result.
         """
-        rendered = _render_probe(self.tokenizer, self.template)
-        if rendered is None:
+        probe = render_probe(self.tokenizer, self.template)
+        if probe.fault is not None:
             raise ModelError(
-                "the chat template has no tool support (tools, calls or tool results are left "
-                "out); use a model whose template has it"
+                f"the chat template has no tool support to rely on ({probe.fault}); use a model "
+                "whose template has it"
             )
-        return rendered
+        prompt, whole = probe.prompt, probe.whole
+        if whole.startswith(prompt):
+            return prompt, whole[len(prompt) :], True
+        return prompt, whole.rpartition("probe_user")[2], False
 
 
 def load_renderer(source: str | Path | Any) -> Renderer:
@@ -298,7 +420,9 @@ def load_renderer(source: str | Path | Any) -> Renderer:
     """
     tokenizer = _load_tokenizer(Path(source)) if isinstance(source, (str, Path)) else source
     template = tokenizer.chat_template
-    if isinstance(template, str) and _render_probe(tokenizer, template) is not None:
+    if isinstance(template, dict):  # by name: transformers takes this one where there are tools
+        template = template.get("tool_use", template.get("default"))
+    if isinstance(template, str) and render_probe(tokenizer, template).fault is None:
         return Renderer(tokenizer, template)
     vocabulary = tokenizer.get_vocab()
     if "<|im_start|>" not in vocabulary or "<|im_end|>" not in vocabulary:
@@ -306,7 +430,7 @@ def load_renderer(source: str | Path | Any) -> Renderer:
             "the model's chat template has no tool support and its tokenizer is not ChatML; "
             "use a model whose template supports tools"
         )
-    return Renderer(tokenizer, _shipped_template("qwen2_5"))
+    return Renderer(tokenizer, shipped_template("qwen2_5"))
 
 
 def _load_tokenizer(folder: Path) -> Any:
@@ -319,50 +443,3 @@ def _load_tokenizer(folder: Path) -> Any:
             f"{folder}: no usable tokenizer here ({first_line(error)}); "
             "give a complete model folder"
         ) from error
-
-
-def _shipped_template(name: str) -> str:
-    """A chat template read from the installed TRL, without importing it."""
-    spec = importlib.util.find_spec("trl")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    for place in places:
-        path = Path(place) / "chat_templates" / f"{name}.jinja"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    raise ModelError(f"TRL's {name} chat template is not installed; run: pip install 'trl>=1.16'")
-
-
-def _render_probe(tokenizer: Any, template: str) -> str | None:
-    from jinja2 import TemplateError
-
-    call = probe_call()
-    tool = {
-        "type": "function",
-        "function": {
-            "name": call.name,
-            "description": "probe_description",
-            "parameters": {"type": "object", "properties": {"probe_key": {"type": "string"}}},
-        },
-    }
-    messages = [
-        Message("system", "probe_system"),
-        Message("user", "probe_user"),
-        Message("assistant", "", tool_calls=(call,)),
-        Message("tool", "probe_result", tool_call_id=call.id),
-    ]
-    try:
-        text: str = tokenizer.apply_chat_template(
-            [m.to_template() for m in messages],
-            tools=[tool],
-            chat_template=template,
-            add_generation_prompt=True,
-            tokenize=False,
-        )
-    except (TemplateError, ValueError, TypeError, KeyError):
-        return None
-    wanted = ("probe_description", "probe_key", "probe_value", "probe_result", "probe_system")
-    return text if all(word in text for word in wanted) else None
-
-
-def _tools(tools: Tools) -> list[dict[str, Any]] | None:
-    return [dict(tool) for tool in tools] or None

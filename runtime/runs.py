@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from breadcrumbs.errors import BreadcrumbsError, DataError
@@ -108,12 +109,18 @@ class Run:
 
 
 class Runs:
-    """The runs of one server."""
+    """The runs of one server; `roles` are those of its callers, by name."""
 
     def __init__(
-        self, policy: Policy, gateway: Gateway, settings: LoopSettings, monitor: Monitor
+        self,
+        policy: Policy,
+        gateway: Gateway,
+        settings: LoopSettings,
+        monitor: Monitor,
+        roles: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         self.gateway = gateway
+        self._roles = roles
         self._monitor = monitor
         self._policy = policy
         self._settings = settings
@@ -148,7 +155,8 @@ class Runs:
         elif not conversation or conversation[0].role != "system":
             now = self.gateway.clock.now().strftime("%Y-%m-%dT%H:%M")
             conversation.insert(0, Message("system", system_prompt(now).text))
-        session = self.gateway.session(Principal(caller)) if after is None else after.session
+        who = Principal(caller, self._roles.get(caller, ()))
+        session = self.gateway.session(who) if after is None else after.session
         run = Run(
             SystemIds().new("run"),
             caller,

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 from breadcrumbs.errors import DataError, ModelError
 from breadcrumbs.gateway.namings import layer_of
@@ -38,6 +39,8 @@ class Segment(StrEnum):
     LOCAL = "local"
 
 
+Tools = Sequence[Mapping[str, Any]]
+Render = Callable[[list[dict[str, Any]], Tools], str]
 Span = tuple[int, int, Segment]
 """Characters from the first up to, without, the second."""
 _Label = TypeVar("_Label")
@@ -100,59 +103,88 @@ def _payload_parts(content: str) -> list[tuple[int, Segment]]:
 
 def locate_spans(
     messages: Sequence[Message],
-    tools: Sequence[Mapping[str, Any]],
+    tools: Tools,
     text: str,
-    render: Callable[[list[dict[str, Any]]], str],
+    render: Render,
+    shape: Callable[[Message], dict[str, Any]],
     steering: str | None = None,
 ) -> tuple[list[Span], list[PartSpan]]:
     """Spans of contents and tool definitions in the clean `text`, and of the parts of schemas.
 
-    Assistant turns are left out. `render` renders messages in the template's shape just as `text`
-    was rendered.
+    Assistant turns are left out. `render` renders messages and tools in the template's shape just
+    as `text` was rendered; `shape` gives a message that shape.
 
     Raises:
-        ModelError: the template changes or escapes contents, or hides the tool definitions.
+        ModelError: the template changes contents or hides the tool definitions.
         DataError: as `content_parts`.
     """
     used = set("".join(message.content for message in messages)) | set(text)
     opener, closer = [chr(code) for code in PRIVATE_USE if chr(code) not in used][:2]
-    marked, wrapped = [], []
+    marked: list[dict[str, Any]] = []
+    pieces: list[_Piece] = []
     for message in messages:
-        shape = message.to_template()
-        core = message.content.strip()
-        if message.role != "assistant" and core:
-            # Inside the outer white space, so that templates that trim still can.
-            lead = message.content.index(core)
-            behind = message.content[lead + len(core) :]
-            shape["content"] = f"{message.content[:lead]}{opener}{core}{closer}{behind}"
-            wrapped.append((message, lead, lead + len(core)))
-        marked.append(shape)
-    clean, starts = _take_marks(render(marked), opener, closer)
-    if clean != text or len(starts) != len(wrapped):
+        dressed = shape(message)
+        if message.role != "assistant":
+            cut = _pieces(message, steering)
+            pieces += cut
+            dressed["content"] = _with_marks(message.content, cut, opener, closer)
+        marked.append(dressed)
+    clean, places = _take_marks(render(marked, tools), opener, closer)
+    if clean != text or len(places) != len(pieces):
         raise ModelError(
             "the chat template changes, drops or repeats message contents, so segments cannot "
             "be told apart; use another template"
         )
-    spans = _tool_spans(tools, text)
-    inside: list[PartSpan] = []
-    for (message, lead, end), at in zip(wrapped, starts, strict=True):
-        if text[at : at + end - lead] != message.content[lead:end]:
-            raise ModelError(
-                "the chat template escapes message contents, so segments cannot be told apart; "
-                "use another template"
-            )
-        parts = content_parts(message, steering)
-        if Segment.SCHEMA in (segment for _, segment in parts):
-            inside += [
-                (at + first - lead, at + stop - lead, part)
-                for first, stop, part in schema_part_spans(message.content)
-            ]
-        ends = [first for first, _ in parts[1:]] + [end]
-        for (first, segment), stop in zip(parts, ends, strict=True):
-            begin = max(first, lead)
-            if begin < min(stop, end):
-                spans.append((at + begin - lead, at + min(stop, end) - lead, segment))
-    return spans, inside
+    spans = [(*place, piece.segment) for place, piece in zip(places, pieces, strict=True)]
+    inside = [
+        (*place, piece.part)
+        for place, piece in zip(places, pieces, strict=True)
+        if piece.part is not None
+    ]
+    dicts = [shape(message) for message in messages]
+
+    def render_tools(others: Tools) -> str:
+        return render(dicts, others)
+
+    return [*spans, *_tool_spans(tools, text, render_tools, opener, spans)], inside
+
+
+class _Piece(NamedTuple):
+    """A part of a message's content under one label: what a template may escape, but not move."""
+
+    start: int
+    end: int
+    segment: Segment
+    part: SchemaPart | None
+
+
+def _pieces(message: Message, steering: str | None) -> list[_Piece]:
+    """A content without its outer white space, cut wherever a label begins or ends."""
+    content = message.content
+    core = content.strip()
+    if not core:
+        return []
+    lead = content.index(core)
+    end = lead + len(core)
+    segments = content_parts(message, steering)
+    schema = any(segment == Segment.SCHEMA for _, segment in segments)
+    inside = schema_part_spans(content) if schema else []
+    borders = {first for first, _ in segments} | {at for span in inside for at in span[:2]}
+    cuts = sorted({lead, end, *(at for at in borders if lead < at < end)})
+    parts = {start: part for start, _, part in inside}
+    pieces = []
+    for start, stop in pairwise(cuts):
+        segment = [segment for first, segment in segments if first <= start][-1]
+        pieces.append(_Piece(start, stop, segment, parts.get(start)))
+    return pieces
+
+
+def _with_marks(content: str, pieces: Sequence[_Piece], opener: str, closer: str) -> str:
+    """The content with every piece between marks, outside of which it may be trimmed."""
+    if not pieces:
+        return content
+    marked = (f"{opener}{content[piece.start : piece.end]}{closer}" for piece in pieces)
+    return "".join([content[: pieces[0].start], *marked, content[pieces[-1].end :]])
 
 
 def label_tokens(
@@ -242,20 +274,26 @@ def _tile(
     return tiles
 
 
-def _take_marks(marked: str, opener: str, closer: str) -> tuple[str, list[int]]:
-    """The text without marks, and where in it each marked content begins."""
-    starts = []
+def _take_marks(marked: str, opener: str, closer: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text without marks, and where in it each marked content begins and ends."""
+    places = []
     pieces = marked.split(opener)
     at = len(pieces[0])
     for piece in pieces[1:]:
-        starts.append(at)
         if piece.count(closer) != 1:
             raise ModelError("the chat template cuts message contents; use another template")
+        places.append((at, at + piece.index(closer)))
         at += len(piece) - len(closer)
-    return marked.replace(opener, "").replace(closer, ""), starts
+    return marked.replace(opener, "").replace(closer, ""), places
 
 
-def _tool_spans(tools: Sequence[Mapping[str, Any]], text: str) -> list[Span]:
+def _tool_spans(
+    tools: Tools,
+    text: str,
+    render_tools: Callable[[Tools], str],
+    mark: str,
+    contents: Sequence[Span],
+) -> list[Span]:
     spans: list[Span] = []
     at = 0
     for tool in tools:
@@ -265,10 +303,40 @@ def _tool_spans(tools: Sequence[Mapping[str, Any]], text: str) -> list[Span]:
             if start >= 0:
                 break
         else:
-            raise ModelError(
-                "the chat template does not write tool definitions as JSON, so segments cannot "
-                "be told apart; use another template"
-            )
+            return [_own_words_span(tools, text, render_tools, mark, contents)]
         at = start + len(body)
         spans.append((start, at, Segment.SYSTEM))
     return spans
+
+
+def _own_words_span(
+    tools: Tools,
+    text: str,
+    render_tools: Callable[[Tools], str],
+    mark: str,
+    contents: Sequence[Span],
+) -> Span:
+    """All tool definitions of a template that writes them in words of its own.
+
+    A mark in each name finds the first one; rendered twice, a tool shows how long its
+    definition is, and what stands before the name in each.
+    """
+    named = render_tools([_renamed(tool, mark) for tool in tools])
+    if named.replace(mark, "") != text or named.count(mark) != len(tools):
+        raise ModelError(
+            "the chat template writes tool definitions so that they cannot be found again, and "
+            "segments cannot be told apart; use another template"
+        )
+    first = named.index(mark)
+    twice = [render_tools([*tools[: at + 1], *tools[at:]]) for at in range(len(tools))]
+    lengths = [len(doubled) - len(text) for doubled in twice]
+    lead = 0
+    while lead < first and twice[0][first - lead - 1] == twice[0][first + lengths[0] - lead - 1]:
+        lead += 1
+    start = max([first - lead, *(end for _, end, _ in contents if end <= first)])
+    return start, min(first - lead + sum(lengths), len(text)), Segment.SYSTEM
+
+
+def _renamed(tool: Mapping[str, Any], mark: str) -> dict[str, Any]:
+    function = dict(tool["function"])
+    return {**tool, "function": {**function, "name": f"{mark}{function['name']}"}}

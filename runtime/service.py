@@ -76,8 +76,9 @@ def create_app(
     figures = figures_if_installed()
     monitor = Monitor(name, figures, settings.trace_content)
     serial = MonitoredPolicy(SerialPolicy(policy, settings.turns_at_once), monitor)
-    runs = Runs(serial, gateway, settings.loop, monitor)
     access = Access(read_keys(settings.api_keys))
+    roles = {caller.name: caller.roles for caller in access.callers}
+    runs = Runs(serial, gateway, settings.loop, monitor, roles)
     app = FastAPI(
         title="breadcrumbs",
         version=__version__,

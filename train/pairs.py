@@ -12,7 +12,14 @@ from breadcrumbs.messages import Message
 from breadcrumbs.train.batches import build_example
 from breadcrumbs.train.config import PairsConfig
 from breadcrumbs.train.preflight import Fault, refusal, template_fault
-from breadcrumbs.train.row_faults import Check, Reason, decoded, row_faults, served_text
+from breadcrumbs.train.row_faults import (
+    Check,
+    Reason,
+    closed_text,
+    decoded,
+    row_faults,
+    served_text,
+)
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
@@ -138,7 +145,7 @@ def _side_faults(
     """Trainers learn every token of a side: it must be that one turn, and no tool's answer."""
     tools = [dict(tool) for tool in pair.row.tools]
     prompt = served_text(renderer, pair.prompt, tools, prompt=True)
-    whole = served_text(renderer, [*pair.prompt, turn], tools)
+    whole = closed_text(renderer, [*pair.prompt, turn], tools)
     text = decoded(renderer, ids, [])[0]
     if turn.role != "assistant" or not whole.startswith(prompt + text):
         return [Reason(Check.MASK, f"its {side} side is more than one served assistant turn")]

@@ -151,14 +151,17 @@ def _write_faults(faults: Sequence[Fault], out: Path) -> Path | None:
 
 
 def template_fault(renderer: Renderer) -> str | None:
-    """Why this chat template cannot show tools and calls; None where it can."""
-    call = ToolCall("probe_id", "probe_tool", {"probe_key": "probe_value"})
+    """Why this chat template cannot be trained on calls; None where it can."""
+    call = ToolCall("probe0001", "probe_tool", {"probe_key": "probe_value"})
     messages = [Message("user", "probe"), Message("assistant", "", (call,))]
-    text = served_text(renderer, messages, [_PROBE_TOOL])
+    try:
+        text = served_text(renderer, messages, [_PROBE_TOOL])
+    except DataError as error:
+        return str(error)
     # The tool's name must stand twice: once where tools are declared, once in the call.
     if text.count("probe_tool") < 2 or "probe_value" not in text:
         return "the chat template drops tools or tool calls; use one that supports them"
-    return None
+    return renderer.training_fault()
 
 
 def rollout_fault(renderer: Renderer) -> str | None:

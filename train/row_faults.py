@@ -6,6 +6,7 @@ it, the trained ids are decoded, and every trained turn is read back through the
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.data_gen.nudged import stalled_turns
-from breadcrumbs.messages import Message, compact_json, messages_from_dicts
+from breadcrumbs.errors import DataError
+from breadcrumbs.messages import Message, ToolCall, compact_json, messages_from_dicts
 from breadcrumbs.train.batches import IGNORED, Example, unlearned, words_of
 from breadcrumbs.train.nulls import injected_nulls
 
@@ -57,7 +59,7 @@ def row_faults(
         too_long = f"{len(example.ids)} tokens, over max_tokens {max_tokens}, and rows are not cut"
         reasons.append(Reason(Check.LENGTH, too_long))
     reasons += _schema_faults(messages, tools)
-    text = served_text(renderer, messages, tools)
+    text = closed_text(renderer, messages, tools)
     reasons += _null_faults(text, messages, tools)
     reasons += _label_faults(example)
     spans = labelled_spans(example.labels)
@@ -86,7 +88,7 @@ def row_faults(
             )
         reasons += [
             Reason(Check.PARSED, where + fault)
-            for fault in _parse_faults(messages[index], sampled, renderer)
+            for fault in _parse_faults(messages[index], sampled, tools, renderer)
         ]
     if (example.decision, example.decision_end) not in spans:
         reasons.append(Reason(Check.DECISION, "decision turn is cut or outside the loss mask"))
@@ -118,16 +120,38 @@ def _stall_faults(row: Mapping[str, Any], messages: Sequence[Message]) -> list[R
 def served_text(
     renderer: Renderer, messages: Sequence[Message], tools: Sequence[Any], prompt: bool = False
 ) -> str:
-    """The text a server builds: the chat template as text, with the generation prompt or not."""
-    return str(
-        renderer.tokenizer.apply_chat_template(
-            [message.to_template() for message in messages],
-            tools=list(tools) or None,
-            chat_template=renderer.template,
-            add_generation_prompt=prompt,
-            tokenize=False,
+    """The text a server builds: the chat template as text, with the generation prompt or not.
+
+    Raises:
+        DataError: the template refuses the conversation.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        return str(
+            renderer.tokenizer.apply_chat_template(
+                [renderer.template_message(message) for message in messages],
+                tools=renderer.template_tools(tools),
+                chat_template=renderer.template,
+                add_generation_prompt=prompt,
+                tokenize=False,
+            )
         )
-    )
+    except (TemplateError, TypeError, ValueError) as error:
+        raise DataError(f"the chat template refuses the conversation: {error}") from error
+
+
+def closed_text(renderer: Renderer, messages: Sequence[Message], tools: Sequence[Any]) -> str:
+    """`served_text`, with the end-of-turn token that the next message would begin with.
+
+    Raises:
+        DataError: the template refuses the conversation, or never closes its last turn.
+    """
+    text = served_text(renderer, messages, tools)
+    last = messages[-1]
+    if last.role != "assistant" or text.rstrip().endswith(renderer.call_format.stops):
+        return text
+    return text + renderer.closing(last)
 
 
 def labelled_spans(labels: Sequence[int]) -> list[tuple[int, int]]:
@@ -191,13 +215,23 @@ def _label_faults(example: Example) -> list[Reason]:
     return []
 
 
-def _parse_faults(message: Message, sampled: str, renderer: Renderer) -> list[str]:
-    turn = renderer.call_format.parse_turn(sampled.removesuffix(renderer.call_format.stop_text))
+def _written(calls: Sequence[ToolCall], sort_keys: bool) -> list[tuple[str, str]]:
+    """Calls as JSON text, in which 1 is not true and one order of keys is not another."""
+    return [(call.name, json.dumps(dict(call.arguments), sort_keys=sort_keys)) for call in calls]
+
+
+def _parse_faults(
+    message: Message, sampled: str, tools: Sequence[Mapping[str, Any]], renderer: Renderer
+) -> list[str]:
+    turn = renderer.call_format.parse_turn(sampled, tools=tools)
     if turn.problems:
         return [f"target does not parse: {turn.problems[0]}"]
-    parsed = [(call.name, dict(call.arguments)) for call in turn.calls]
-    if parsed != [(call.name, dict(call.arguments)) for call in message.tool_calls]:
-        return ["target parses back to another call"]
+    sort_keys = renderer.call_format.sorts_keys
+    parsed, wanted = _written(turn.calls, sort_keys), _written(message.tool_calls, sort_keys)
+    if parsed != wanted:
+        moved = _written(turn.calls, True) == _written(message.tool_calls, True)
+        what = "with its arguments in another order" if moved else "to another call"
+        return [f"target parses back {what}"]
     if turn.content.strip() != message.content.strip():
         return ["target parses back to other text"]
     return []

@@ -17,6 +17,8 @@ KNOWN = (
     "known are the project's YAML, an MCP tools/list answer, an mcpServers file, OpenAPI 3,"
     " OpenAI tools and BFCL function docs"
 )
+_PLAIN = {type(None): "empty", str: "text", list: "a list", bool: "true or false"}
+"""What stands where a definition should, in words."""
 _LISTS = ("tools", "functions", "function")
 _NAMES = ("server", "server_name", "serverInfo")
 
@@ -64,7 +66,8 @@ def _server_name(value: Mapping[str, Any]) -> Any:
 
 def _definition(item: Any, source: str, domain: str, upstream: str | None) -> Draft | Refusal:
     if not isinstance(item, Mapping):
-        return Refusal(source, f"{source}: {type(item).__name__}, not a tool definition; {KNOWN}")
+        what = _PLAIN.get(type(item), "a number")
+        return Refusal(source, f"{source}: {what}, not a tool definition; {KNOWN}")
     body = item["function"] if isinstance(item.get("function"), Mapping) else item
     name = body.get("name")
     shown = name[:128] if isinstance(name, str) and name else source

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from breadcrumbs.gateway.imports.sources import read_source
 
 MAX_DESCRIPTION = 16_384
 """Characters of a tool's description."""
+MAX_WRITTEN = 64 * 1024 * 1024
+"""Characters of all schemas of one server, or of all files: a short document whose many tools name
+one large part would fill the memory, written out."""
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 """Names enter the breadcrumb: no quotes, spaces or line ends."""
 _TEXTS = frozenset({"title", "description", "examples", "$comment"})
@@ -62,10 +67,14 @@ class ImportedTool:
     """What was changed on the way in."""
 
     @property
+    def plain_name(self) -> str:
+        """Its name without its domain."""
+        return self.own_name.removeprefix(f"{self.spec.domain}.")
+
+    @property
     def meaning(self) -> str:
         """SHA-256 of name, description and schema: equal for copies under other labels."""
-        plain = self.own_name.removeprefix(f"{self.spec.domain}.")
-        meaning = [plain, self.spec.description, dict(self.spec.input_schema)]
+        meaning = [self.plain_name, self.spec.description, dict(self.spec.input_schema)]
         return hashlib.sha256(rfc8785.dumps(meaning)).hexdigest()
 
 
@@ -103,15 +112,58 @@ def import_sources(sources: Iterable[str | Path], *, timeout_s: float | None = N
     )
 
 
-def import_drafts(drafts: Iterable[Draft | Refusal]) -> Import:
-    """Check and merge tools that were read already, in their order."""
-    shelf = _Shelf()
+Checked = tuple[ImportedTool, list[SecretFound]]
+"""A tool in the project's shape, and the secrets that were in it."""
+
+
+def import_drafts(
+    drafts: Iterable[Draft | Refusal], check: Callable[[Draft], Checked] | None = None
+) -> Import:
+    """Check and merge tools that were read already, in their order; `check` as `check_draft`."""
+    shelf = _Shelf(check or check_draft)
     for draft in drafts:
         shelf.take(draft)
     return shelf.result()
 
 
-def check_draft(draft: Draft) -> tuple[ImportedTool, list[SecretFound]]:
+class KnownDrafts:
+    """Imports lists that come again and again: what did not change is not checked again."""
+
+    def __init__(self) -> None:
+        self._before: dict[bytes, Checked | str] = {}
+
+    def import_drafts(self, drafts: Iterable[Draft | Refusal]) -> Import:
+        """As the function; of the lists before, only the last is remembered."""
+        now: dict[bytes, Checked | str] = {}
+
+        def check(draft: Draft) -> Checked:
+            key = _digest(draft)
+            found = now[key] = now.get(key) or self._before.get(key) or _outcome(draft)
+            if isinstance(found, str):
+                raise CatalogError(found)
+            return found
+
+        report = import_drafts(drafts, check)
+        self._before = now
+        return report
+
+
+def _outcome(draft: Draft) -> Checked | str:
+    """What `check_draft` says: the tool, or the reason why it is none."""
+    try:
+        return check_draft(draft)
+    except CatalogError as error:
+        return str(error)
+
+
+def _digest(draft: Draft) -> bytes:
+    # Drafts hold plain JSON, and what else is in them is written as text.
+    whole = [getattr(draft, field.name) for field in dataclasses.fields(draft)]
+    text = json.dumps(whole, default=str)
+    return hashlib.sha256(text.encode()).digest()
+
+
+def check_draft(draft: Draft) -> Checked:
     """One tool in the project's shape, secrets cut out of its texts.
 
     Raises:
@@ -148,7 +200,8 @@ def check_draft(draft: Draft) -> tuple[ImportedTool, list[SecretFound]]:
 class _Shelf:
     """Tools by name as they come in, and what was left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[Draft], Checked]) -> None:
+        self._check = check
         self._tools: dict[str, ImportedTool] = {}
         self._names: dict[str, list[str]] = {}
         """Meaning to the names that tools of this meaning stand under."""
@@ -157,6 +210,8 @@ class _Shelf:
         self._secrets: list[SecretFound] = []
         self._servers: dict[str, str] = {}
         """Domain to the one server that has it: labels go by domain."""
+        self._written: Counter[str | None] = Counter()
+        """Characters of schemas, by server; of files under None."""
 
     def take(self, draft: Draft | Refusal) -> None:
         """Check one tool and find its place."""
@@ -165,10 +220,12 @@ class _Shelf:
             return
         try:
             self._check_domain(draft)
-            tool, found = check_draft(draft)
+            self._check_room(draft)
+            tool, found = self._check(draft)
         except CatalogError as error:
             self._refuse(draft.shown_name, draft.source, str(error))
             return
+        self._written[draft.upstream] += tool.spec.cost.characters
         self._secrets += found
         locked = next((one for one in found if not _is_text(one.where)), None)
         if locked is not None:
@@ -179,8 +236,15 @@ class _Shelf:
 
     def result(self) -> Import:
         """All that came in."""
+        labels: dict[tuple[str, str], list[ToolSpec]] = {}
+        for tool in self._tools.values():
+            if tool.own is not None:
+                labels.setdefault((tool.spec.domain, tool.plain_name), []).append(tool.spec)
         return Import(
-            tuple(self._tools.values()),
+            tuple(
+                _guarded(tool, labels.get((tool.spec.domain, tool.plain_name), ()))
+                for tool in self._tools.values()
+            ),
             tuple(self._refused),
             tuple(self._duplicates),
             tuple(self._secrets),
@@ -199,6 +263,13 @@ class _Shelf:
             raise CatalogError(
                 f"its name and that of server {first!r} both become the domain {draft.domain!r};"
                 " rename one of them"
+            )
+
+    def _check_room(self, draft: Draft) -> None:
+        if self._written[draft.upstream] >= MAX_WRITTEN:
+            raise CatalogError(
+                f"the schemas before it are over {MAX_WRITTEN} characters, references written out;"
+                " bring in fewer at a time"
             )
 
     def _place(self, tool: ImportedTool) -> None:
@@ -248,6 +319,23 @@ def _is_same(one: ImportedTool, other: ImportedTool) -> bool:
         return one.upstream == other.upstream
     in_files = one.upstream is None and other.upstream is None
     return one.spec.domain == other.spec.domain or (in_files and one.own_name == other.own_name)
+
+
+def _guarded(tool: ImportedTool, labels: Sequence[ToolSpec]) -> ImportedTool:
+    """A tool that changed since it was labelled stays closed to whom its label closed it.
+
+    Else a server could open it to everyone, or make it one that can be granted, by a new word in
+    its description.
+    """
+    if tool.own is not None:
+        return tool
+    risk = highest(tool.spec.risk, *(label.risk for label in labels)) or tool.spec.risk
+    allow = next((label.allow for label in labels if label.allow), ())
+    if (risk, allow) == (tool.spec.risk, tool.spec.allow):
+        return tool
+    note = "changed since it was labelled: the label's roles and its risk, if graver, still hold"
+    spec = dataclasses.replace(tool.spec, risk=risk, allow=allow)
+    return dataclasses.replace(tool, spec=spec, notes=(*tool.notes, note))
 
 
 def _is_text(where: str) -> bool:

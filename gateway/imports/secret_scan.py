@@ -17,6 +17,8 @@ REMOVED = "[secret removed]"
 _MIN_BITS = 3.0
 """Entropy a character, below which a text is a placeholder rather than a secret."""
 _SHOWN = 4
+_SHORTEST = len("ab://u:123456@")
+"""No form fits a shorter text, and most texts of a schema are shorter."""
 _FIXED_FORMS = {
     "private key": (  # one without an end goes on to the end of the text
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))?"
@@ -90,6 +92,8 @@ def redact(text: str) -> str:
 
 def _matches(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
     """Kind, secret and span; each stretch of text counts once, under its most exact kind."""
+    if len(text) < _SHORTEST:
+        return
     taken: list[tuple[int, int]] = []  # in order, none over another
     for kind, form in _FORMS:
         for match in form.finditer(text):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from breadcrumbs.call_format import XML
 from breadcrumbs.config import parse
 from breadcrumbs.data_gen.episodes import OraclePolicy
 from breadcrumbs.data_gen.scenarios import Scenario
@@ -52,6 +53,23 @@ def test_a_right_call_is_right_and_one_under_other_names_is_none(
     named = naming.calls.get("execute_tool", "execute_tool")
     stall = score_turn(turn_of(f"{named}(tool_name='{scenario.tool}', arguments={{}})", case), case)
     assert stall.stall == "fake_call_in_text"
+
+
+@pytest.mark.parametrize("naming", NAMINGS.values(), ids=lambda naming: naming.name)
+def test_a_call_in_another_syntax_is_read_with_the_types_that_were_shown(
+    naming: Naming, make_scenario: MakeScenario, catalog: Any, hints: Any
+) -> None:
+    scenario = renamed(make_scenario(), naming.name)
+    (case,) = decision_cases([scenario], catalog, hints, GatewaySettings())
+    words = naming.arguments.get("execute_tool", {})
+    values = {"tool_name": scenario.tool, "arguments": json.dumps(GOLD)}
+    pieces = [
+        f"<parameter={words.get(key, key)}>\n{value}\n</parameter>" for key, value in values.items()
+    ]
+    name = naming.calls.get("execute_tool", "execute_tool")
+    text = "\n".join(["<tool_call>", f"<function={name}>", *pieces, "</function>", "</tool_call>"])
+    assert score_turn(turn_of(text, case, XML), case).exact
+    assert not score_turn(turn_of(text, case), case).dispatched  # the control: the other parser
 
 
 class _Model:

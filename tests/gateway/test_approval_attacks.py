@@ -595,6 +595,57 @@ async def test_g19_a_tool_that_was_swapped_must_be_read_again_and_does_not_run(a
     assert at.executor.ran == []
 
 
+@pytest.mark.parametrize("decided", [False, True])
+async def test_g19_what_was_held_for_the_tool_of_before_waits_no_more(
+    at: Desk, decided: bool
+) -> None:
+    """Its card would be approved for nothing, and the call answered by it for as long."""
+    session, before = await at.held()
+    if decided:  # elsewhere
+        assert at.journal.decide(before, approve=True, by="ann")
+    swap(at, description="Open a ticket and pay for it.")
+    await session.call("get_tool_schema", {"tool_names": ["create_ticket"]})
+    held = await session.call("execute_tool", CREATE)
+    assert (held["status"], held["approval_id"] == before) == ("approval_required", False)
+    assert [card.state for card in at.journal.rows()] == ["failed", "pending"]
+    assert at.executor.ran == []
+    assert (await at.gateway.decide(before, approve=True, by="ann"))["status"] == "failed"
+    now = await at.gateway.decide(held["approval_id"], approve=True, by="ann")
+    assert (now["status"], len(at.executor.ran)) == ("done", 1)
+    assert at.journal.verify().faults == ()
+
+
+async def test_g6_an_approval_ends_where_the_tool_is_closed_to_its_caller(at: Desk) -> None:
+    _, approval = await at.held()
+    swap(at, allow=("admin",))
+    answer = await at.gateway.decide(approval, approve=True, by="ann")
+    assert (answer["status"], at.executor.ran) == ("failed", [])
+    swap(at, allow=())  # the control
+    _, approval = await at.held()
+    answer = await at.gateway.decide(approval, approve=True, by="ann")
+    assert (answer["status"], len(at.executor.ran)) == ("done", 1)
+
+
+async def test_g20_what_a_link_points_to_is_not_bound_and_what_is_written_is(
+    at: Desk, tmp_path: Path
+) -> None:
+    """Out of scope, and said so: whoever needs it bound passes the content or its hash."""
+    file = tmp_path / "report.txt"
+    session = await at.session()
+
+    async def held(title: str) -> str:
+        call = {"tool_name": "create_ticket", "arguments": {"title": title}}
+        return str((await session.call("execute_tool", call))["approval_id"])
+
+    file.write_text("what a person read")
+    linked, written = await held(f"file://{file}"), await held(file.read_text())
+    file.write_text("what came after")
+    assert await held(f"file://{file}") == linked
+    assert await held(file.read_text()) != written
+    limits = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text(encoding="utf-8")
+    assert "can change after the approval: only the arguments are bound" in limits
+
+
 async def test_g21_what_a_tool_says_approves_nothing(desk: Catalog) -> None:
     at = open_desk(desk)
     said = (

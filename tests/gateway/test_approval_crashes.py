@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +23,7 @@ from breadcrumbs.gateway.execution import MAX_AT_ONCE, idempotency_key
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession, Principal
 from breadcrumbs.gateway.identity import SystemClock, SystemIds
 from breadcrumbs.gateway.journal_store import open_store, without_password
+from breadcrumbs.gateway.payloads import DECIDED
 
 CREATE = {"tool_name": "create_ticket", "arguments": {"title": "Loud fan"}}
 CHILD = """
@@ -472,7 +474,9 @@ async def test_a_gateway_without_the_tool_leaves_it_to_the_others(
     fewer = desk.without(["create_ticket"])
     with opened(place, desk, executor) as one, opened(place, fewer, executor) as two:
         session, approval = await hold(one)
-        one.journal.decide(approval, approve=True, by="ann")
+        told = await two.decide(approval, approve=True, by="ann")
+        assert (told["status"], told["next_step"]) == ("approval_required", DECIDED["approved"])
+        assert told["reason"].endswith("is not here: a gateway that has it runs it")
         following = asyncio.create_task(two.writes.follow(0.01))
         await asyncio.sleep(0.1)
         following.cancel()
@@ -522,6 +526,56 @@ def test_a_journal_that_others_may_write_is_refused(tmp_path: Path, end: str, mo
         journal_at(path)
     part.chmod(0o644)  # others may read it, as in a journal of before
     journal_at(path)
+
+
+def test_a_journal_in_a_folder_that_all_may_write_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "shared" / "j.sqlite"
+    path.parent.mkdir()
+    path.parent.chmod(0o777)
+    for exists in (False, True):
+        with pytest.raises(DataError, match=f"^{path}: all may write its folder.*chmod o-w"):
+            journal_at(path)
+        assert path.exists() is exists
+        path.touch(mode=0o600)
+    for mode in (0o1777, 0o755):  # as /tmp, where nobody can move another's file away
+        path.parent.chmod(mode)
+        journal_at(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("end", ["", "-wal"])
+def test_a_journal_that_another_put_there_is_refused(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "shared" / "j.sqlite"
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    journal_at(path)
+    part = path.with_name(path.name + end)
+    part.touch(mode=0o600)
+    os.chown(part, 12345, 12345)
+    with pytest.raises(DataError, match=f"^{part}: somebody else put it"):
+        journal_at(path)
+    path.parent.chmod(0o755)  # the control: whose folder it is decides what lies in it
+    journal_at(path)
+
+
+def test_who_decides_leaves_another_database_as_it_is(place: str, tmp_path: Path) -> None:
+    """A slip in --journal must not make tables in an application's own database."""
+    if not place.startswith("postgresql://"):
+        with sqlite3.connect(place) as other:
+            other.execute("CREATE TABLE customers (name TEXT)")
+        other.close()
+        Path(place).chmod(0o600)
+        (tmp_path / "empty").touch(mode=0o600)
+        with pytest.raises(DataError, match="no approval journal here"):
+            ApprovalJournal(tmp_path / "empty", SystemClock(), SystemIds(), must_exist=True)
+        assert (tmp_path / "empty").read_bytes() == b""
+    before = b"" if place.startswith("postgresql://") else Path(place).read_bytes()
+    with pytest.raises(DataError, match="no approval journal here"):
+        ApprovalJournal(place, SystemClock(), SystemIds(), must_exist=True)
+    if before:
+        assert Path(place).read_bytes() == before
+    ApprovalJournal(place, SystemClock(), SystemIds()).close()
+    ApprovalJournal(place, SystemClock(), SystemIds(), must_exist=True).close()
 
 
 @pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])

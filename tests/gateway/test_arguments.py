@@ -164,3 +164,17 @@ def test_a_path_is_no_longer_than_is_shown() -> None:
     unfit = find_unfit({"k" * 400_000: [*([0] * 200_000), float("nan")]})
     assert unfit is not None
     assert unfit.path == "k" * MAX_MESSAGE
+
+
+def test_schemas_that_are_true_or_false_are_described() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
+            "place": {"type": "object", "properties": {"floor": True}, "required": ["floor"]},
+        },
+        "additionalProperties": False,
+    }
+    spec = ToolSpec("t", "", schema, Risk.WRITE, "d")
+    faults = {e.path: e.expected for e in check_arguments(spec, {"pair": 1, "place": {}}).errors}
+    assert faults == {"pair": "array of nothing", "place.floor": "any value"}

@@ -161,6 +161,7 @@ async def test_a_cut_catalog_knows_nothing_of_what_was_cut(desk: Catalog) -> Non
         ("execute_tool", {"arguments": {}}),
         ("execute_tool", {"tool_name": "create_ticket", "arguments": "{}"}),
         ("execute_tool", {"tool_name": "create_ticket", "arguments": {"title": float("nan")}}),
+        ("execute_tool", {**CREATE, "approval_id": 7}),
         ("execute_tool", ["a", "list"]),
         ("rm -rf", {}),
     ],

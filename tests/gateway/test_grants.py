@@ -150,3 +150,24 @@ async def test_a_grant_without_bounds_is_refused(
     with pytest.raises(DataError, match=words):
         at.journal.grant(card, **given)
     assert at.journal.grants() == []
+
+
+@pytest.mark.parametrize(
+    ("when", "ends", "tickets"), [("finish", "unknown", 4), ("hold", "failed", 3)]
+)
+async def test_a_granted_write_that_ran_is_never_said_not_to_have_run(
+    at: Granting, monkeypatch: pytest.MonkeyPatch, when: str, ends: str, tickets: int
+) -> None:
+    """The journal goes away behind the effect, or in front of it."""
+    session = await at.session()
+    card = await at.card(session, title="first")
+    at.journal.grant(card, fixed=[], uses=2, ttl_s=600, by="ann")
+
+    def gone(*_: Any, **__: Any) -> None:
+        raise DataError("approval journal: disk full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(at.journal, when, gone)
+        answer = await create(session, title="second")
+    assert (answer["status"], at.tickets) == (ends, tickets)
+    assert ("not run" in answer["reason"]) is (when == "hold")

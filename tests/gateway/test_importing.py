@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from breadcrumbs.errors import CatalogError
 from breadcrumbs.gateway.catalog import Catalog, Risk, load_catalog
 from breadcrumbs.gateway.gateway import simulated_gateway
-from breadcrumbs.gateway.imports.drafts import Draft, effective_risk
+from breadcrumbs.gateway.imports import importing
+from breadcrumbs.gateway.imports.drafts import Draft, Refusal, effective_risk
 from breadcrumbs.gateway.imports.figures import figures, schema_text
 from breadcrumbs.gateway.imports.importing import Import, import_drafts, import_sources
 from breadcrumbs.gateway.imports.lint import lint
@@ -115,6 +116,37 @@ def test_equal_tools_are_one_and_other_content_gets_the_domains_name() -> None:
     ]
 
 
+def test_schemas_written_out_end_at_a_bound_for_each_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importing, "MAX_WRITTEN", 300)
+    document = {"large": {"properties": {f"p{n}": {"type": "string"} for n in range(10)}}}
+    schema = {"properties": {"x": {"$ref": "#/large"}}}
+    many = [draft(f"t{n}", schema=schema, document=document) for n in range(9)]
+    theirs = [draft(f"u{n}", domain="other", upstream="other") for n in range(2)]
+    report = import_drafts([*many, *theirs])
+    assert [tool.own_name for tool in report.tools] == ["t0", "u0", "u1"]
+    assert len(report.refused) == 8
+    assert "over 300 characters, references written out" in report.refused[0].reason
+
+
+def test_a_list_that_comes_again_is_checked_where_it_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[Any] = []
+    check = importing.check_draft
+    monkeypatch.setattr(importing, "check_draft", lambda d: (checked.append(d.name), check(d))[1])
+    known = importing.KnownDrafts()
+    first = [draft("a"), draft("b c"), draft("d", hint=READ), Refusal("e", "none")]
+    for hint, anew in ((READ, ["a", "b c", "d"]), (READ, []), (DESTRUCTIVE, ["d"])):
+        checked.clear()
+        drafts = [*first[:2], draft("d", hint=hint), first[3]]
+        report = known.import_drafts(drafts)
+        assert checked == anew
+        assert report == import_drafts(drafts)
+    assert len(known._before) == 3, "what is gone is forgotten"
+
+
 def test_key_order_makes_no_other_tool_but_any_value_does() -> None:
     one = {"properties": {"a": {"type": "string", "title": "A"}, "b": {}}}
     other = {"properties": {"b": {}, "a": {"title": "A", "type": "str"}}, "type": "dict"}
@@ -132,6 +164,26 @@ def test_equal_tools_of_two_live_servers_are_two_tools() -> None:
         ("work.send", "send", "work"),
     ]
     assert report.duplicates == ()
+
+
+@pytest.mark.parametrize("upstream", [None, "mail"])
+def test_a_change_at_its_source_opens_no_tool_that_a_label_closed(upstream: str | None) -> None:
+    label = draft(domain="mail", own=DESTRUCTIVE, allow=("admin",), requires_approval=True)
+    same = draft(domain="mail", upstream=upstream)
+    changed = draft(domain="mail", upstream=upstream, description="Send it!", hint=READ)
+    other = draft("read", domain="mail", upstream=upstream)
+    for theirs in (same, changed):
+        for order in ([label, theirs, other], [theirs, other, label]):
+            tools = import_drafts(order).tools
+            assert {
+                (tool.spec.risk, tool.spec.allow, tool.spec.requires_approval)
+                for tool in tools
+                if tool.plain_name == "send"
+            } == {(DESTRUCTIVE, ("admin",), True)}
+            (open_,) = (tool.spec for tool in tools if tool.plain_name == "read")
+            assert (open_.risk, open_.allow) == (WRITE, ())
+    elsewhere = import_drafts([label, draft(domain="chat", description="Send it!")])
+    assert [tool.spec.allow for tool in elsewhere.tools] == [("admin",), ()]
 
 
 @pytest.mark.parametrize("labels_first", [True, False])
@@ -274,6 +326,10 @@ def test_a_private_key_without_its_end_goes_to_the_end_of_the_text() -> None:
     assert redact("key: -----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg") == f"key: {REMOVED}"
     whole = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
     assert redact(f"{whole} and {whole}.") == f"{REMOVED} and {REMOVED}."
+
+
+def test_the_shortest_secret_is_found() -> None:
+    assert redact("ab://u:f3Kq9ZpL@") == f"ab://u:{REMOVED}@"
 
 
 def test_very_many_secrets_are_cut_in_one_pass() -> None:

@@ -138,6 +138,8 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([1, 400])),
     st.tuples(st.just("crash")),
     st.tuples(st.just("change")),
+    st.tuples(st.just("close")),
+    st.tuples(st.just("remove"), TOOLS),
 )  # fmt: skip
 
 
@@ -163,7 +165,8 @@ class Walk:
         cards = journal.rows()
         before = self.payload
         await self._step(journal, cards, what, *rest)
-        self.stale = (self.stale or what == "change") and self.payload is before
+        changed = what in ("change", "close", "remove")
+        self.stale = (self.stale or changed) and self.payload is before
 
     async def _step(
         self, journal: ApprovalJournal, cards: list[ApprovalCard], what: str, *rest: Any
@@ -176,6 +179,10 @@ class Walk:
             self.clock.advance(rest[0])
         elif what == "change":
             self.change()
+        elif what == "close":
+            self.serve({n: dataclasses.replace(s, allow=("admin",)) for n, s in self.tools.items()})
+        elif what == "remove":
+            self.serve({name: spec for name, spec in self.tools.items() if name != rest[0]})
         elif not cards:
             return
         elif what == "poll":
@@ -190,14 +197,22 @@ class Walk:
             journal.claim(cards[-1].id, cards[-1].tool_version)
             journal.recover()
 
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        return self.gateway.catalog.tools
+
     def change(self) -> None:
         """The upstream says something new of every tool."""
         self.changes += 1
-        tools = {
-            name: dataclasses.replace(spec, description=f"{spec.description} ({self.changes})")
-            for name, spec in self.gateway.catalog.tools.items()
-        }
-        self.gateway.catalog = Catalog(tools, self.gateway.catalog.collections)
+        self.serve(
+            {
+                name: dataclasses.replace(spec, description=f"{spec.description} ({self.changes})")
+                for name, spec in self.tools.items()
+            }
+        )
+
+    def serve(self, tools: Mapping[str, ToolSpec]) -> None:
+        self.gateway.take_catalog(Catalog(tools, self.gateway.catalog.collections))
 
 
 @settings(max_examples=150)
@@ -229,6 +244,31 @@ async def test_a_changed_tool_costs_one_more_reading(desk: Catalog) -> None:
     assert walk.payload is not None
     assert state_of(walk.payload) is State.UNREAD
     assert await walk.model.follow(walk.payload) == [State.UNREAD, State.DISCLOSED, State.HELD]
+
+
+@pytest.mark.parametrize(
+    ("what", "ends"), [(("close",), State.CLOSED), (("remove", "create_ticket"), State.MISSING)]
+)
+@pytest.mark.parametrize("stage", ["found", "disclosed", "invalid"])
+async def test_a_tool_that_goes_away_ends_the_walk_where_the_page_says(
+    desk: Catalog, what: tuple[str, ...], ends: State, stage: str
+) -> None:
+    walk = Walk(desk)
+    await walk.step("call", SEARCH, {"query": "open a support ticket"})
+    if stage != "found":
+        await walk.step("call", SCHEMA, {"tool_names": ["create_ticket"]})
+    if stage == "invalid":
+        await walk.step("call", EXECUTE, {"tool_name": "create_ticket", "arguments": {}})
+    assert walk.payload is not None
+    before = state_of(walk.payload)
+    walk.model.see(walk.payload)
+    await walk.step(*what)
+    call = walk.model.answer_to(walk.payload) if stage != "invalid" else None
+    payload = await walk.session.call(
+        *(call or (EXECUTE, {"tool_name": "create_ticket", "arguments": {"title": "x"}}))
+    )
+    assert (before, state_of(payload)) == (State(stage), ends)
+    assert (before, ends) in BY_CHANGE
 
 
 def order(moves: Iterable[Move]) -> list[State]:

@@ -19,12 +19,12 @@ import pytest
 from mcp.types import CallToolResult, ImageContent, TextContent
 
 from breadcrumbs.errors import CatalogError
-from breadcrumbs.gateway.approvals import ApprovalJournal
-from breadcrumbs.gateway.catalog import Risk
-from breadcrumbs.gateway.execution import TOOL_CHANGED
+from breadcrumbs.gateway.approvals import TOOL_CHANGED, ApprovalJournal
+from breadcrumbs.gateway.catalog import Catalog, Risk
 from breadcrumbs.gateway.gateway import Gateway, GatewaySession
 from breadcrumbs.gateway.identity import SimulatedClock, SystemClock, SystemIds
 from breadcrumbs.gateway.imports.drafts import Draft, Refusal
+from breadcrumbs.gateway.imports.importing import Import
 from breadcrumbs.gateway.imports.live import MAX_ANSWER_BYTES, LiveServer, list_tools
 from breadcrumbs.gateway.upstream import CHANGED, MAX_REASON, MAX_TOLD, UpstreamExecutor, result_of
 from breadcrumbs.gateway.upstream_session import TOO_LATE, Masker, UpstreamLimits
@@ -64,7 +64,7 @@ async def opened(
     clock, ids = SystemClock(), SystemIds()
     journal = ApprovalJournal(":memory:", clock, ids)
     gateway = Gateway(catalog, executor, journal, clock=clock, ids=ids)
-    executor.on_catalog = gateway.take_catalog
+    executor.prepare, executor.on_catalog = gateway.prepare, gateway.take_catalog
     try:
         yield gateway
     finally:
@@ -407,6 +407,21 @@ async def test_servers_without_a_usable_tool() -> None:
     nothing = LiveServer("nan", sys.executable, (SERVER, "nan"))
     with pytest.raises(CatalogError, match="none of the servers offers a tool"):
         await UpstreamExecutor([nothing], (), PATIENT).open()
+
+
+async def test_a_list_that_takes_long_to_check_holds_up_nobody_else() -> None:
+    executor: Any = UpstreamExecutor([])
+    served: list[Catalog] = []
+    executor.on_catalog = served.append
+    executor.prepare = lambda catalog: time.sleep(0.2)
+    executor._checked = lambda lists: (time.sleep(0.2), Import((), (), (), ()))[1]
+    importing = asyncio.create_task(executor._import())
+    turns = 0
+    while not importing.done():
+        await asyncio.sleep(0.01)
+        turns += 1
+    assert turns > 5, "others had their turns meanwhile"
+    assert len(served) == 1
 
 
 def test_refused_tools_are_named_once_and_neither_kept_nor_named_without_end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -14,7 +15,8 @@ import pytest
 from breadcrumbs import access, http_border
 from breadcrumbs.callers import known, read_keys
 from breadcrumbs.errors import ConfigError
-from breadcrumbs.gateway.gateway import SimulatedGateway
+from breadcrumbs.gateway.catalog import Catalog
+from breadcrumbs.gateway.gateway import SimulatedGateway, simulated_gateway
 from breadcrumbs.service import ServiceSettings
 from breadcrumbs.turns import Turn
 
@@ -98,6 +100,27 @@ def test_who_may_decide_everybodys_writes_sees_them_and_an_agent_gets_no_challen
     assert httpx.post(place, json={"approve": True}, headers=bearer("ann")).status_code == 403
     assert [row.state for row in gateway.gateway.journal.rows()] == ["pending"]
     assert httpx.post(place, json=decision, headers=bearer("ann")).json()["status"] == "done"
+
+
+@pytest.mark.parametrize(("key", "shown"), [("ann", ["create_ticket"]), ("bo", [])])
+def test_a_keys_roles_open_its_tools_in_the_loop(
+    start: Start, desk: Catalog, script: Any, key: str, shown: list[str]
+) -> None:
+    closed = dataclasses.replace(desk.tools["create_ticket"], allow=("admin",))
+    tools = {**desk.tools, closed.name: closed}
+    served = simulated_gateway(Catalog(tools, desk.collections), seed=1).gateway
+    keys = ("ann:chat+role=admin", "bo:chat")
+    url = start(script.schema, Turn("Read."), over=served, api_keys=keys)
+    asked = {"input": "Read the schema"}
+    run = httpx.post(f"{url}/v1/runs", json=asked, headers=bearer(key)).json()["id"]
+    told = httpx.get(f"{url}/v1/runs/{run}/events", headers=bearer(key), timeout=30).text
+    (payload,) = [
+        json.loads(line[6:])["payload"]
+        for line in told.splitlines()
+        if line.startswith("data: ") and json.loads(line[6:])["type"] == "tool_result"
+    ]
+    assert [tool["name"] for tool in payload["disclosed"]] == shown
+    assert payload["unauthorized"] == ([] if shown else ["create_ticket"])
 
 
 def test_a_write_of_another_gateway_is_decided_here_and_left_to_it(

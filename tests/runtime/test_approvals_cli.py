@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,18 @@ def test_list_and_show_write_hidden_characters_out(
     assert [(e["from"], e["to"], e["by"]) for e in record["events"]] == [(None, "pending", "bo")]
     assert "nonce" not in record
     assert [card["approval_id"] for card in json.loads(said(capsys, "list", "--json"))] == [held]
+
+
+def test_what_ran_out_is_listed_as_expired(
+    place: str, desk: Catalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = opened(place)
+    journal._ttl = timedelta(0)
+    spec = desk.tools["create_ticket"]
+    card = journal.hold(spec, {"title": "x"}, principal="bo", session="s1")
+    journal.close()
+    assert said(capsys, "list", "--all").startswith(f"{card.id}  expired ")
+    assert said(capsys, "list") == ""
 
 
 async def test_what_is_approved_here_runs_in_the_gateway(

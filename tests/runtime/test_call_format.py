@@ -14,7 +14,6 @@ from breadcrumbs.call_format import (
     HERMES,
     TextStream,
     find_format,
-    format_calls,
     parse_turn,
     probe_call,
 )
@@ -29,6 +28,15 @@ VALUES = st.recursive(
 ).filter(lambda value: json.loads(json.dumps(value)) == value and "inf" not in repr(value).lower())
 CALLS = st.lists(st.tuples(NAMES, st.dictionaries(TEXTS, VALUES, max_size=3)), max_size=3)
 GOOD = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+
+
+def format_calls(calls: list[ToolCall]) -> str:
+    """As Qwen2.5's and Qwen3's templates write them."""
+    return "\n".join(
+        f'<tool_call>\n{{"name": "{call.name}", "arguments": '
+        f"{json.dumps(call.arguments, ensure_ascii=False)}}}\n</tool_call>"
+        for call in calls
+    )
 
 
 def _calls(pairs: list[tuple[str, dict[str, Any]]]) -> list[ToolCall]:
@@ -145,7 +153,7 @@ def test_formats_are_found_by_hash_then_by_probe() -> None:
     assert find_format(known + "0" * 48, "") is HERMES
     rendered = f"<x>{format_calls([probe_call()])}</x>"
     assert find_format("f" * 64, rendered) is HERMES
-    assert find_format("f" * 64, '[TOOL_CALLS] {"name": "probe_name"}') is None
+    assert find_format("f" * 64, '<call> {"name": "probe_name"}') is None
 
 
 def test_a_call_left_in_the_thinking_is_a_problem_where_nothing_else_was_said() -> None:

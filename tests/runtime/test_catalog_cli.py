@@ -87,8 +87,14 @@ def test_untrusted_text_cannot_drive_the_terminal(
         json.dumps([{**TOOL, "description": "red \x1b[31m and \u202e back"}]), encoding="utf-8"
     )
     _, printed, _ = run(capsys, "show", "get_weather", path)
-    assert "\\x1b[31m and \\u202e back" in printed
+    assert "\\u001b[31m and \\u202e back" in printed
     assert "\x1b" not in printed
+    forged = {**TOOL, "name": "x\x1b[2J\n1 imported, 0 refused, 0 duplicates, 0 secrets"}
+    path.write_text(json.dumps([forged]), encoding="utf-8")
+    for command in ("import", "lint"):
+        _, printed, _ = run(capsys, command, path)
+        assert len(printed.splitlines()) == 2
+        assert "\x1b" not in printed
 
 
 def test_lint_ends_with_1_on_findings_only(
@@ -135,6 +141,34 @@ def test_import_needs_a_source_and_a_place_to_write(
     assert (status, "cannot write here" in err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("notes.txt", "Call Ann tomorrow.", "notes.txt: text, not a tool definition"),
+        ("empty.json", "", "empty.json: empty, not a tool definition"),
+        ("none.json", "[]", None),
+        ("settings.json", '{"editor": {"size": 3}}', "no tool definition (keys: editor)"),
+    ],
+)
+def test_where_nothing_comes_in_nothing_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str, says: str | None
+) -> None:
+    """Else a server that is down would empty the file with the labels."""
+    source, out = tmp_path / name, tmp_path / "mine.yaml"
+    source.write_text(text, encoding="utf-8")
+    out.write_text("labels", encoding="utf-8")
+    status, printed, _ = run(capsys, "import", source, "--out", out)
+    assert (status, out.read_text(encoding="utf-8")) == (2, "labels")
+    assert printed.splitlines()[-1].endswith(f"nothing written to {out}")
+    assert says is None or says in printed
+    status, printed, _ = run(capsys, "import", source, "--json")
+    assert (status, json.loads(printed)["imported"]) == (2, 0)
+    status, printed, err = run(capsys, "stats", source)
+    assert (status, printed, err.count("\n")) == (2, "", 1)
+    assert err.startswith("breadcrumbs: no tool came in: ")
+    assert run(capsys, "lint", source)[0] == (1 if says else 2)
+
+
 def test_a_broken_server_says_one_line_and_no_traceback(tmp_path: Path) -> None:
     """In a process of its own: the SDK logs, and none of it may reach the terminal."""
     code = "import sys; print('not json', flush=True); sys.exit('no database')"
@@ -142,7 +176,7 @@ def test_a_broken_server_says_one_line_and_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps(servers), encoding="utf-8")
     command = [sys.executable, "-m", "breadcrumbs", "catalog", "import", str(tmp_path / "mcp.json")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0
+    assert result.returncode == 2
     assert result.stderr == ""
     assert "refused: bad: server 'bad': Connection closed (it said: no database)" in result.stdout
 

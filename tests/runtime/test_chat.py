@@ -129,6 +129,7 @@ def test_the_card_shows_every_argument_whole_at_any_width(width: int) -> None:
         "tool": "create_ticket",
         "risk": "write",
         "arguments": arguments,
+        "principal": "bo\u202e",
         "expires_at": "2026-01-05T09:05:00Z",
         "notes": ["look \u202e alike"],
     }
@@ -160,6 +161,7 @@ def test_no_arguments_are_said_to_be_none() -> None:
         "tool": "t",
         "risk": "write",
         "arguments": {},
+        "principal": "p",
         "expires_at": "e",
         "notes": [],
     }

@@ -49,6 +49,12 @@ tools:
     risk: read
     parameters:
       text: {type: string}
+  - name: refuse
+    description: Its server says this in other words, so the label's roles alone hold.
+    risk: write
+    allow: [admin]
+    parameters:
+      text: {type: string}
 """
 
 
@@ -113,7 +119,8 @@ class Served:
 
     def __init__(self, folder: Path, *more: str) -> None:
         self.log = folder / "log"
-        env = {**os.environ, "BREADCRUMBS_API_KEYS": "key-of-ann,key-of-bob"}
+        keys = "key-of-ann,key-of-bob:chat+role=admin"
+        env = {**os.environ, "BREADCRUMBS_API_KEYS": keys}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 words("--http", "127.0.0.1:0", *more), stderr=log, stdout=log, env=env
@@ -209,6 +216,21 @@ async def test_over_http_callers_are_told_apart_G7(folder: Path, era: str, serve
     assert effects(folder) == [f"write_down hi {approval}"]
 
 
+async def test_over_http_a_key_has_its_own_roles(shared: Served) -> None:
+    async with (
+        shared.client("key-of-ann", "auto") as ann,
+        shared.client("key-of-bob", "auto") as bob,
+    ):
+        for client, closed in ((ann, True), (bob, False)):
+            found = await call(client, "search_tool_catalog", query="refuse", limit=20)
+            names = [m["name"] for m in found["matches"] if m["name"].endswith("refuse")]
+            assert names == ([] if closed else ["desk.refuse"])
+            shown = await call(client, "get_tool_schema", tool_names=["desk.refuse"])
+            assert shown["unauthorized"] == (["desk.refuse"] if closed else [])
+            ran = await execute(client, "desk.refuse", text="x")
+            assert ran["status"] == ("unauthorized" if closed else "approval_required")
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -268,6 +290,69 @@ async def test_who_opens_all_sessions_it_may_shuts_no_other_caller_out_G7(
     ):
         assert [await opens(http, "key-of-ann") for _ in range(5)] == [200, 200, 200, 503, 503]
         assert await opens(http, "key-of-bob") == 200
+
+
+def hello_and(*calls: dict[str, Any]) -> list[str]:
+    """An old client's greeting, and calls, as JSON texts."""
+    who = {"name": "t", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}
+    first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    noted = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    asked = [
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+        for number, params in enumerate(calls, start=1)
+    ]
+    return [json.dumps(message) for message in (first, noted, *asked)]
+
+
+WRITE_DOWN = {
+    "name": "execute_tool",
+    "arguments": {"tool_name": "write_down", "arguments": {"text": "a"}},
+}
+READ_IT = {"name": "get_tool_schema", "arguments": {"tool_names": ["write_down"]}}
+
+
+def test_g14_a_key_that_stands_twice_is_a_field_error_over_stdio(folder: Path) -> None:
+    hello, noted, *calls = hello_and(READ_IT, WRITE_DOWN, WRITE_DOWN)
+    calls[-1] = calls[-1].replace('"text": "a"', '"text": "a", "text": "b"')
+    with subprocess.Popen(
+        words(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(message: str) -> dict[str, Any]:
+            process.stdin.write(b"\xff no UTF-8, no JSON\n" + message.encode() + b"\n")
+            process.stdin.flush()
+            while "result" not in (answer := json.loads(process.stdout.readline())):
+                pass
+            return answer["result"]
+
+        ask(hello)
+        process.stdin.write(noted.encode() + b"\n")
+        _, held, twice = [json.loads(ask(each)["content"][0]["text"]) for each in calls]
+        process.stdin.close()
+    assert held["status"] == "approval_required"
+    assert twice["errors"] == [{"field": "text", "problem": "this key stands twice in one object"}]
+    assert states(folder) == ["pending"], "the plain call alone"
+
+
+def test_g14_a_key_that_stands_twice_is_a_field_error_over_http(shared: Served) -> None:
+    headers = {
+        "Authorization": "Bearer key-of-ann",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+    }
+    hello, _, twice = hello_and(WRITE_DOWN)
+    twice = twice.replace('"tool_name"', '"tool_name": "look", "tool_name"')
+    with httpx2.Client(headers=headers, timeout=60) as http:
+        session = http.post(shared.url, content=hello).headers["mcp-session-id"]
+        answer = http.post(shared.url, content=twice, headers={"Mcp-Session-Id": session})
+    (line,) = [text for text in answer.text.splitlines() if text.startswith("data: {")]
+    payload = json.loads(json.loads(line[6:])["result"]["content"][0]["text"])
+    assert payload["errors"] == [
+        {"field": "tool_name", "problem": "this key stands twice in one object"}
+    ]
 
 
 def test_a_large_body_is_refused(shared: Served) -> None:
@@ -511,6 +596,21 @@ def test_an_address_that_cannot_be_used_is_one_line(
     assert "write HOST:PORT" in refused(capsys, "--http", "127.0.0.1:65536")
     outside = refused(capsys, "--http", "0.0.0.0:0")
     assert "reachable from outside, so set BREADCRUMBS_API_KEYS" in outside
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("desk.example/approve", "javascript:alert(1)", "https://", "https://[::1", "/approve"),
+        *("https://ann:pw@desk.example", "https://desk.example/?id=", "https://desk.example/#"),
+        "https://desk.example/a b",
+    ],
+)
+def test_a_page_that_no_client_should_open_is_one_line(
+    folder: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, "--approval-page", url)
+    assert line.startswith(f"breadcrumbs: --approval-page {url}: write http(s)://HOST/PATH")
 
 
 def test_a_journal_that_cannot_be_opened_is_one_line(

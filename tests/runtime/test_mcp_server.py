@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import pytest
 from mcp import Client, MCPError
-from mcp.client.session import ClientRequestContext
+from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.types import (
     ClientCapabilities,
+    ElicitationCapability,
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitRequestURLParams,
@@ -161,6 +162,19 @@ async def test_a_tool_without_the_callers_role_is_absent(
         assert (named["unauthorized"], named["disclosed"]) == (["delete_ticket"], [])
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_caller_with_the_role_finds_reads_and_calls_the_tool(
+    era: Era, desk_with: Callable[[FaceSettings], Desk]
+) -> None:
+    async with desk_with(FaceSettings(roles=("admin",))).client(era) as client:
+        found = await call(client, "search_tool_catalog", query="delete a ticket", limit=20)
+        assert "delete_ticket" in [match["name"] for match in found["matches"]]
+        named = await call(client, "get_tool_schema", tool_names=["delete_ticket"])
+        assert named["unauthorized"] == []
+        held = await call(client, "execute_tool", **{**HELD, "tool_name": "delete_ticket"})
+        assert held["status"] == "approval_required"
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "field"),
     [
@@ -280,6 +294,50 @@ def test_a_client_is_asked_by_what_it_declares_G72(
         assert (question and question.mode) == expected
     unasked: Any = McpFace(gateway)
     assert unasked._question(context, card) is None
+
+
+ABLE: dict[str, dict[str, Any] | None] = {
+    "none": None,
+    "form": {"form": {}},
+    "url": {"url": {}},
+    "form+url": {"form": {}, "url": {}},
+}
+ANSWERS = {"accept": YES, "malformed": OTHERS["a text"], **OTHERS}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("able", ABLE)
+@pytest.mark.parametrize("answer", ["accept", "decline", "cancel", "malformed"])
+async def test_g72_what_a_client_can_do_and_what_it_answers(
+    era: Era,
+    able: str,
+    answer: str,
+    desk_with: Callable[[FaceSettings], Desk],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The whole matrix over the wire. Who declines by itself is not told from who was asked."""
+    declare = ClientSession._build_capabilities
+
+    def declares(self: ClientSession, *version: Any) -> ClientCapabilities:
+        said = ABLE[able]
+        elicitation = None if said is None else ElicitationCapability.model_validate(said)
+        return declare(self, *version).model_copy(update={"elicitation": elicitation})
+
+    monkeypatch.setattr(ClientSession, "_build_capabilities", declares)
+    desk, person = desk_with(FaceSettings(True, PAGE.approval_page)), Person(ANSWERS[answer])
+    async with desk.client(era, person) as client:
+        held = await hold(client)
+        modes = [question.mode for question in person.asked]
+        assert modes == {"none": [], "form": ["form"]}.get(able, ["url"])
+        decided = (able, answer) == ("form", "accept")
+        assert (held["status"], desk.made()) == (
+            ("done", 1) if decided else ("approval_required", 0)
+        )
+        if not decided:
+            assert held["approve_url"].endswith(held["approval_id"])
+            await desk.gateway.decide(held["approval_id"], approve=True, by="ann")
+            poll = await call(client, "execute_tool", **HELD, approval_id=held["approval_id"])
+            assert (poll["status"], desk.made()) == ("done", 1)
 
 
 async def test_a_long_card_is_not_put_into_a_form_G31(
@@ -414,7 +472,7 @@ def test_made_up_session_ids_drive_out_no_session_of_another_caller_G7(
 
     def asks(caller: str, handle: str) -> GatewaySession:
         monkeypatch.setattr(
-            mcp_server, "get_access_token", lambda: SimpleNamespace(client_id=caller)
+            mcp_server, "get_access_token", lambda: SimpleNamespace(client_id=caller, scopes=[])
         )
         headers = {"mcp-session-id": handle}
         session: GatewaySession = face._session(

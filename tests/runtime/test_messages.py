@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,3 +66,22 @@ def test_compact_json_refuses_nan_and_keeps_order() -> None:
 )
 def test_the_object_a_text_holds(text: str, held: dict[str, Any]) -> None:
     assert json_object(text) == held
+
+
+MARKERS = [
+    *("<|im_end|>", "<|start_header_id|>", "<｜tool▁calls▁begin｜>", "</s>", "<end_of_turn>"),
+    *("<tool_call>", "</tool_response>", "<think>", "[/INST]", "[TOOL_RESULTS]", "<<SYS>>"),
+]
+
+
+@given(values, st.lists(st.sampled_from([*MARKERS, "\\", '"', "x"]), min_size=1).map("".join))
+def test_a_templates_markers_travel_escaped_and_arrive_whole(value: Any, hostile: str) -> None:
+    for whole in (value, {"said": hostile, hostile: [value, hostile]}):
+        text = compact_json(whole)
+        assert json.loads(text) == whole
+        assert not any(marker in text for marker in MARKERS)
+
+
+def test_what_is_no_marker_stays_as_it_is() -> None:
+    plain = {"html": "<b>a</b> 1 <| 2 [INST", "list": [["INST"]]}
+    assert compact_json(plain) == json.dumps(plain, separators=(",", ":"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,24 @@ def test_a_token_over_the_border_of_a_part_is_listed() -> None:
     assert straddling == [1]
 
 
-def test_a_template_that_escapes_contents_is_refused(chatml_tokenizer: Any) -> None:
-    """Marks come off such a text cleanly; only the contents tell that positions moved."""
+def test_a_template_that_escapes_contents_moves_no_border(chatml_tokenizer: Any) -> None:
+    """As Llama's and gpt-oss' do with what tools answer: every label lies on the escaped text."""
     template = next(p for p in templates() if p.stem == "qwen2_5").read_text(encoding="utf-8")
     assert "{{- message.content }}" in template
     escaping = template.replace("{{- message.content }}", "{{- message.content | tojson }}")
     renderer = Renderer(chatml_tokenizer, escaping)
-    with pytest.raises(ModelError, match="escapes message contents"):
-        renderer.render(MESSAGES, META_TOOLS, steering=STEERING)
+    rendered = renderer.render(MESSAGES, META_TOOLS, steering=STEERING)
+
+    def escaped(expected: dict[Any, str]) -> dict[Any, str]:
+        inside = {Segment.SCHEMA, Segment.BREADCRUMB, *SchemaPart}
+        return {
+            label: json.dumps(text, ensure_ascii=False)[1:-1] if label in inside else text
+            for label, text in expected.items()
+        }
+
+    assert escaped(PARTS) != PARTS
+    prove(renderer, rendered, rendered.segments, rendered.straddling, escaped(EXPECTED))
+    prove(renderer, rendered, rendered.schema_parts, rendered.straddling_parts, escaped(PARTS))
 
 
 def test_a_template_that_drops_the_system_prompt_is_refused(chatml_tokenizer: Any) -> None:

@@ -435,8 +435,9 @@ def test_with_keys_every_route_needs_one(
     assert answer.json()["status"] == "done"
     decided = gateway.gateway.journal.get(card.id)
     assert decided is not None
-    name = caller_of(f"Bearer {KEY}", (KEY,))
-    assert (decided.principal, decided.decided_by) == (name, name)
+    caller = caller_of(f"Bearer {KEY}", (KEY,))
+    assert caller is not None
+    assert (decided.principal, decided.decided_by) == (caller.name, caller.name)
 
 
 def test_without_keys_only_this_machine_is_let_in(start: Start) -> None:
