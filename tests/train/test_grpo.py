@@ -69,8 +69,6 @@ class Scripted:
         return [self.renderer.tokenizer(text + "<|im_end|>")["input_ids"] for text in texts], None
 
     def turn(self, place: int) -> str:
-        from breadcrumbs.call_format import format_calls
-
         environment = self.trainer.environments[place]
         scenario = environment._scenario
         if place % self.every:
@@ -79,7 +77,7 @@ class Scripted:
         messages = [Message("system", scenario.system_prompt), Message("user", scenario.request)]
         messages += [Message("tool", json.dumps(a.payload)) for a in environment._answers]
         turn = OraclePolicy(scenario, spec).turn(messages)
-        return format_calls(turn.calls) if turn.calls else turn.text
+        return self.renderer.call_format.format_calls(turn.calls) if turn.calls else turn.text
 
 
 def taught(config: GrpoConfig, renderer: Any, out: Path, every: int) -> tuple[float, float, Any]:
