@@ -77,7 +77,8 @@ class Scripted:
         messages = [Message("system", scenario.system_prompt), Message("user", scenario.request)]
         messages += [Message("tool", json.dumps(a.payload)) for a in environment._answers]
         turn = OraclePolicy(scenario, spec).turn(messages)
-        return self.renderer.call_format.format_calls(turn.calls) if turn.calls else turn.text
+        calls = [json.dumps({"name": c.name, "arguments": c.arguments}) for c in turn.calls]
+        return f"<tool_call>\n{calls[0]}\n</tool_call>" if calls else turn.text
 
 
 def taught(config: GrpoConfig, renderer: Any, out: Path, every: int) -> tuple[float, float, Any]:
