@@ -56,15 +56,23 @@ def scenario_record(row: Row, world: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def scenarios_of(folder: Path, split: Split | None = None) -> dict[str, dict[str, Any]]:
+    """A data set's scenarios by the id of their row, in stored order.
+
+    Raises:
+        DataError: no generated data set there.
+    """
+    world = config_dict(config_of(folder, read_manifest(folder)))
+    return {row.id: scenario_record(row, world) for row in load_rows(folder, split)}
+
+
 def write_scenarios(folder: Path, out: Path, split: Split | None = None) -> list[dict[str, Any]]:
     """Write a data set's scenarios as one Parquet file; it appears whole or not at all.
 
     Raises:
         DataError: no generated data set there, no row in the split, or `out` cannot be written.
     """
-    manifest = read_manifest(folder)
-    world = config_dict(config_of(folder, manifest))
-    records = [scenario_record(row, world) for row in load_rows(folder, split)]
+    records = list(scenarios_of(folder, split).values())
     if not records:
         raise DataError(f"{folder}: no rows in the split; choose another one")
     fresh = out.with_name(f"{out.name}.new")

@@ -162,6 +162,28 @@ def train_dpo_command(config: Path, changes: tuple[str, ...]) -> None:
     _train(config, changes, DpoConfig, train_dpo)
 
 
+@train.command("kto")
+@click.option("--config", type=CONFIG, required=True, help="configs/train/kto.yaml")
+@overrides
+def train_kto_command(config: Path, changes: tuple[str, ...]) -> None:
+    """Go on from an adapter with right and wrong turns one by one, in both directions."""
+    from breadcrumbs.train.config import KtoConfig
+    from breadcrumbs.train.kto import train_kto
+
+    _train(config, changes, KtoConfig, train_kto)
+
+
+@train.command("grpo")
+@click.option("--config", type=CONFIG, required=True, help="configs/train/grpo.yaml")
+@overrides
+def train_grpo_command(config: Path, changes: tuple[str, ...]) -> None:
+    """Go on from an adapter by reward: tries at the simulated gateway, scored by its log."""
+    from breadcrumbs.train.config import GrpoConfig
+    from breadcrumbs.train.grpo import train_grpo
+
+    _train(config, changes, GrpoConfig, train_grpo)
+
+
 def _train(
     config: Path, changes: tuple[str, ...], schema: type[T], run: Callable[[T, Report], Path]
 ) -> None:

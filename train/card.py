@@ -12,7 +12,7 @@ import yaml
 from breadcrumbs.errors import ModelError
 from breadcrumbs.files import read_text, write_text
 from breadcrumbs.models import SMALL
-from breadcrumbs.train.config import DpoConfig, RunConfig, TrainConfig
+from breadcrumbs.train.config import DpoConfig, GrpoConfig, KtoConfig, RunConfig, TrainConfig
 from breadcrumbs.train.run import WEIGHTS
 
 CARD = "README.md"
@@ -151,11 +151,19 @@ def _joined(about: Mapping[str, Any], body: str) -> str:
 
 def _how(config: RunConfig) -> str:
     length = f"{config.steps} steps" if config.steps else f"{config.epochs:g} epochs"
-    if isinstance(config, DpoConfig):
+    if isinstance(config, DpoConfig | KtoConfig):
         pairs = config.batch_pairs * config.grad_accum
+        kind = "right and wrong turns" if config.stage == "kto" else "preference pairs"
         return (
-            f"preference pairs of them, {length} of {pairs}, beta {config.beta:g}, "
+            f"{kind} of them, {length} of {pairs}, beta {config.beta:g}, "
             f"anchor {config.anchor:g}, on from an adapter trained before"
+        )
+    if isinstance(config, GrpoConfig):
+        tries = config.batch_scenarios * config.grad_accum
+        return (
+            f"tried at the gateway and scored by its log, {length} of {tries} scenarios, "
+            f"each tried {config.generations} times, beta {config.beta:g}, on from an adapter "
+            "trained before"
         )
     assert isinstance(config, TrainConfig)
     adapter = config.adapter

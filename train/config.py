@@ -82,15 +82,61 @@ class TrainConfig(RunConfig):
 
 
 @dataclass(config=STRICT, kw_only=True)
-class DpoConfig(RunConfig):
-    """Preference training in both directions, going on from a trained adapter."""
+class ContinueConfig(RunConfig):
+    """A run that goes on from a trained adapter."""
 
     adapter: str
     """Folder of the adapter to go on from; its frozen copy is the reference."""
     learning_rate: float = Field(default=1e-5, gt=0.0)
+
+
+@dataclass(config=STRICT, kw_only=True)
+class PairsConfig(ContinueConfig):
+    """Training on pairs in both directions."""
+
     batch_pairs: int = Field(default=2, gt=0)
     """Pairs in one forward pass on one device; those of twins stay together."""
     beta: float = Field(default=0.1, gt=0.0)
     """How dear it is to leave the reference."""
     anchor: float = Field(default=1.0, ge=0.0)
     """Weight of the chosen turn's own loss: without it both sides may grow less likely."""
+
+
+@dataclass(config=STRICT, kw_only=True)
+class DpoConfig(PairsConfig):
+    """Preference training: each right turn against its wrong one."""
+
+    stage: Literal["dpo"] = "dpo"
+
+
+@dataclass(config=STRICT, kw_only=True)
+class KtoConfig(PairsConfig):
+    """The same turns one by one: right ones made likelier, wrong ones less likely."""
+
+    stage: Literal["kto"] = "kto"
+
+
+@dataclass(config=STRICT, kw_only=True)
+class GrpoConfig(ContinueConfig):
+    """Training by reward: the model acts at the simulated gateway and is scored by its log."""
+
+    stage: Literal["grpo"] = "grpo"
+    learning_rate: float = Field(default=5e-6, gt=0.0)
+    batch_scenarios: int = Field(default=2, gt=0)
+    """Scenarios in one forward pass on one device; twins are drawn together."""
+    generations: int = Field(default=4, ge=2)
+    """Tries at each scenario; they are compared with each other."""
+    max_new_tokens: int = Field(default=2048, gt=0)
+    """Of a whole try, the gateway's answers included."""
+    max_calls: int = Field(default=6, gt=0)
+    """Turns with calls in one try."""
+    temperature: float = Field(default=1.0, gt=0.0)
+    beta: float = Field(default=0.02, ge=0.0)
+    """How dear it is to leave the adapter it began with; 0 keeps no copy of it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps is None:
+            raise ValueError("grpo is counted in steps, since it draws its scenarios itself")
+        if self.max_tokens is not None:
+            raise ValueError("max_tokens cuts no try; max_new_tokens bounds one")

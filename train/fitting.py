@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.errors import ConfigError, ModelError
 from breadcrumbs.train.checkpoints import last_checkpoint, trim_metrics
 from breadcrumbs.train.config import RunConfig
-from breadcrumbs.train.run import CHECKPOINTS, METRICS
+from breadcrumbs.train.run import CHECKPOINTS, GAPS, METRICS, ROLLOUTS
 
 if TYPE_CHECKING:
     from breadcrumbs.rendering import Renderer
@@ -95,7 +96,6 @@ def shared_arguments(config: RunConfig) -> dict[str, Any]:
     checkpointing = config.gradient_checkpointing
     return {
         "output_dir": str(Path(config.out) / CHECKPOINTS),
-        "max_length": None,  # the default of 1024 cuts the end, where the decision stands
         "remove_unused_columns": False,
         "gradient_accumulation_steps": config.grad_accum,
         "learning_rate": config.learning_rate,
@@ -119,6 +119,10 @@ def shared_arguments(config: RunConfig) -> dict[str, Any]:
     }
 
 
+UNCUT: Mapping[str, Any] = MappingProxyType({"max_length": None})
+"""For trainers that read rows: the default of 1024 cuts the end, where the decision stands."""
+
+
 def leave_casts_to_autocast(model: Any) -> None:
     """Keep PEFT from widening every layer's input to the adapter's float32.
 
@@ -133,9 +137,17 @@ def leave_casts_to_autocast(model: Any) -> None:
 
 
 def train_and_publish(
-    trainer: Any, renderer: Renderer, config: RunConfig, rows: Sequence[Mapping[str, Any]]
+    trainer: Any,
+    renderer: Renderer,
+    config: RunConfig,
+    rows: Sequence[Mapping[str, Any]],
+    generates: bool = False,
 ) -> None:
-    """Train to the end, on from the last whole checkpoint if there is one, and publish."""
+    """Train to the end, on from the last whole checkpoint if there is one, and publish.
+
+    A trainer that `generates` runs the model outside autocast too.
+    """
+    from breadcrumbs.train.gaps import GapCallback, held_out
     from breadcrumbs.train.golden import golden
     from breadcrumbs.train.serving import publish
 
@@ -145,8 +157,12 @@ def train_and_publish(
     with trainer.args.main_process_first(local=False):  # it removes what is half-written
         checkpoint = last_checkpoint(out / CHECKPOINTS)
         if main_process:
-            trim_metrics(out / METRICS, checkpoint)
-    leave_casts_to_autocast(trainer.model)
+            for name in (METRICS, ROLLOUTS, GAPS):
+                trim_metrics(out / name, checkpoint)
+    if sides := held_out(config, renderer):
+        trainer.add_callback(GapCallback(out / GAPS, sides))
+    if not generates:
+        leave_casts_to_autocast(trainer.model)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     publish(trainer.model, renderer, config, rows, out, main_process)
     if main_process:

@@ -10,7 +10,7 @@ from breadcrumbs.data_gen.pairs import Pair, pairs_of
 from breadcrumbs.errors import DataError
 from breadcrumbs.messages import Message
 from breadcrumbs.train.batches import build_example
-from breadcrumbs.train.config import DpoConfig
+from breadcrumbs.train.config import PairsConfig
 from breadcrumbs.train.preflight import Fault, refusal, template_fault
 from breadcrumbs.train.row_faults import (
     Check,
@@ -38,7 +38,7 @@ class PairExample:
     rejected_ids: tuple[int, ...]
 
 
-def read_pairs(config: DpoConfig) -> list[Pair]:
+def read_pairs(config: PairsConfig) -> list[Pair]:
     """The pairs of the data set's split.
 
     Raises:
@@ -58,7 +58,7 @@ def read_pairs(config: DpoConfig) -> list[Pair]:
 
 
 def preflight_pairs(
-    pairs: Sequence[Pair], renderer: Renderer, config: DpoConfig
+    pairs: Sequence[Pair], renderer: Renderer, config: PairsConfig
 ) -> list[PairExample]:
     """Every pair as an example, once nothing is wrong with any.
 
@@ -142,7 +142,7 @@ def _faults(
 def _side_faults(
     pair: Pair, side: str, turn: Message, ids: Sequence[int], renderer: Renderer
 ) -> list[Reason]:
-    """DPO learns every token of a side: it must be that one turn, and no tool's answer."""
+    """Trainers learn every token of a side: it must be that one turn, and no tool's answer."""
     tools = [dict(tool) for tool in pair.row.tools]
     prompt = served_text(renderer, pair.prompt, tools, prompt=True)
     whole = closed_text(renderer, [*pair.prompt, turn], tools)

@@ -16,11 +16,13 @@ from breadcrumbs.config import to_dict
 from breadcrumbs.errors import ConfigError, DataError
 from breadcrumbs.files import write_text
 from breadcrumbs.progress import is_main_process
-from breadcrumbs.train.config import DpoConfig, RunConfig
+from breadcrumbs.train.config import ContinueConfig, RunConfig
 from breadcrumbs.train.rows import data_hash
 
 RUN = "run.json"
 METRICS = "metrics.jsonl"
+ROLLOUTS = "rollouts.jsonl"
+GAPS = "gaps.jsonl"
 CHECKPOINTS = "checkpoints"
 SERVING = "serving.json"
 _LIBRARIES = ("torch", "transformers", "trl", "peft", "datasets", "accelerate")
@@ -42,7 +44,7 @@ def run_identity(config: RunConfig) -> dict[str, Any]:
     # With another number a resumed run would skip other rows than it has met.
     settings["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
     identity = {"settings": settings, "data_sha256": data_hash(config)}
-    if isinstance(config, DpoConfig):
+    if isinstance(config, ContinueConfig):
         del settings["adapter"]  # wherever it lies, it is the same
         identity["adapter_sha256"] = _adapter_hash(Path(config.adapter))
     return identity
@@ -81,7 +83,7 @@ def claim(out: Path, identity: dict[str, Any]) -> bool:
 
 
 def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None:
-    before, now = _BEFORE | known.get("settings", {}), _BEFORE | identity["settings"]
+    before, now = _dated(known.get("settings", {})), _dated(identity["settings"])
     if changed := sorted(k for k in {*before, *now} if before.get(k) != now.get(k)):
         raise ConfigError(
             f"{out}: holds a run with other settings ({', '.join(changed)}); "
@@ -97,6 +99,12 @@ def _compare(known: dict[str, Any], identity: dict[str, Any], out: Path) -> None
             f"{out}: was trained on data that has changed since; "
             "choose another out, or remove the folder"
         )
+
+
+def _dated(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with what they meant before a key was there: with `beta` it was DPO."""
+    known = _BEFORE | settings
+    return {"stage": "dpo", **known} if "beta" in known else known
 
 
 def versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.train.config import TrainConfig
 from breadcrumbs.train.fitting import (
+    UNCUT,
     check_devices,
     load_base,
     quiet_libraries,
@@ -122,6 +123,7 @@ def trainer_arguments(config: TrainConfig) -> Any:
 
     return SFTConfig(
         **shared_arguments(config),
+        **UNCUT,
         dataset_kwargs={"skip_prepare_dataset": True},
         per_device_train_batch_size=config.batch_rows,
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import SFTTrainer
 
 from breadcrumbs.attention import branches_of
@@ -206,6 +206,44 @@ class DecisionTrainer(WholeCheckpoints, SFTTrainer):  # type: ignore[misc]  # tr
         done = self.state.global_step
         pace: float = (time.monotonic() - began) / max(done - first, 1)
         return pace * float(self.state.max_steps - done)
+
+
+class PairTraining(WholeCheckpoints):
+    """Put before one of TRL's preference trainers among the bases.
+
+    Pairs of twins share a batch, ids stay as they were checked, and a loss that is no number ends
+    the run with the batch saved.
+    """
+
+    def __init__(
+        self, *, twins: Sequence[str], metrics_path: Path, progress: Report | None, **trainer: Any
+    ) -> None:
+        self._twins, self._metrics_path = twins, metrics_path
+        more = {"callbacks": plain_callbacks(metrics_path, progress), **trainer}
+        super().__init__(**more)
+        self.remove_callback(PrinterCallback)  # type: ignore[attr-defined]  # the trainer's
+
+    def compute_loss(self, model: Any, inputs: Any, *rest: Any, **more: Any) -> Any:
+        """The trainer's loss, once it is known to be a number."""
+        found = super().compute_loss(model, inputs, *rest, **more)  # type: ignore[misc]
+        loss = found[0] if isinstance(found, tuple) else found
+        if not torch.isfinite(loss):
+            batch = {name: tensor.tolist() for name, tensor in inputs.items()}
+            sides = f"{len(inputs['input_ids'])} sides"
+            raise not_finite(self, self._metrics_path, batch, sides)
+        return found
+
+    def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
+        return dataset
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        return TwinSampler(self._twins, self.args.per_device_train_batch_size, self.args.seed)
+
+
+def plain_callbacks(metrics_path: Path, progress: Report | None) -> list[Any]:
+    """What a trainer of TRL's is given: its log lines are kept, and progress is told."""
+    log = LogCallback(metrics_path)
+    return [log, ProgressCallback(progress)] if progress else [log]
 
 
 def not_finite(

@@ -4,7 +4,7 @@
 # The same command goes on from the last whole checkpoint after a stop.
 set -euo pipefail
 if [ $# -lt 3 ]; then
-  echo "usage: $0 ACCELERATE_YAML sft|dpo TRAIN_YAML [--set KEY=VALUE ...]" >&2
+  echo "usage: $0 ACCELERATE_YAML sft|dpo|kto|grpo TRAIN_YAML [--set KEY=VALUE ...]" >&2
   exit 2
 fi
 accelerate_config=$1 stage=$2 config=$3

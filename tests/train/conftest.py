@@ -281,3 +281,17 @@ def pairs(data: Path) -> list[Any]:
     from breadcrumbs.train.pairs import read_pairs
 
     return read_pairs(DpoConfig(data=str(data), out="o", adapter="a", steps=1))
+
+
+@pytest.fixture(scope="session")
+def adapter(model_folder: Path, renderer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A supervised adapter to go on from."""
+    from breadcrumbs.train.config import TrainConfig
+    from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.sft import fit
+
+    out = tmp_path_factory.mktemp("sft") / "adapter"
+    config = TrainConfig(data="d", out=str(out), model=str(model_folder), steps=2, warmup=1)
+    with quiet_libraries():
+        fit(config, make_rows(2), model_folder, renderer)
+    return out

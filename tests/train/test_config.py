@@ -6,7 +6,7 @@ import pytest
 
 from breadcrumbs.config import load, parse
 from breadcrumbs.errors import ConfigError
-from breadcrumbs.train.config import TrainConfig
+from breadcrumbs.train.config import GrpoConfig, TrainConfig
 
 
 def read(**keys: Any) -> TrainConfig:
@@ -42,3 +42,19 @@ def test_adapter_is_read_from_its_group() -> None:
 def test_wrong_settings_are_named(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         read(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"steps": None, "epochs": 1.0}, "grpo is counted in steps"),
+        ({"max_tokens": 100}, "max_new_tokens bounds one"),
+        ({"generations": 1}, "generations"),
+        ({"stage": "dpo"}, "stage"),
+    ],
+)
+def test_wrong_settings_of_tries_are_named(keys: dict[str, Any], words: str) -> None:
+    body = {"version": 1, "data": "d", "out": "o", "adapter": "a", "steps": 3}
+    assert parse(body, GrpoConfig, "grpo.yaml").generations == 4
+    with pytest.raises(ConfigError, match=words):
+        parse({**body, **keys}, GrpoConfig, "grpo.yaml")

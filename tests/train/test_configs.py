@@ -16,16 +16,29 @@ import yaml
 from breadcrumbs.config import load
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.models import SMALL
-from breadcrumbs.train.config import AdapterConfig, DpoConfig, RunConfig, TrainConfig
+from breadcrumbs.train.config import (
+    AdapterConfig,
+    DpoConfig,
+    GrpoConfig,
+    KtoConfig,
+    RunConfig,
+    TrainConfig,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = sorted(path.name for path in (ROOT / "configs" / "train").glob("*.yaml"))
+STAGES: dict[str, Any] = {
+    "sft": TrainConfig,
+    "dpo": DpoConfig,
+    "kto": KtoConfig,
+    "grpo": GrpoConfig,
+}
 ACCELERATE = sorted(path.name for path in (ROOT / "configs" / "accelerate").glob("*.yaml"))
 
 
 def read(name: str) -> RunConfig:
     path = ROOT / "configs" / "train" / name
-    schema = DpoConfig if "beta" in yaml.safe_load(path.read_text()) else TrainConfig
+    schema = STAGES[yaml.safe_load(path.read_text()).get("stage", "sft")]
     loaded: RunConfig = load(path, schema)
     return loaded
 
@@ -60,7 +73,7 @@ def read_attributes(folder: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("schema", [TrainConfig, DpoConfig, AdapterConfig])
+@pytest.mark.parametrize("schema", [*STAGES.values(), AdapterConfig])
 def test_every_setting_is_read(schema: Any) -> None:
     read_somewhere = read_attributes(ROOT / "train")
     names = {field.name for field in dataclasses.fields(schema)}

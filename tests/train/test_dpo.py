@@ -12,7 +12,7 @@ import pytest
 
 from breadcrumbs.data_gen.pairs import INVENTED, Pair
 from breadcrumbs.errors import ConfigError, DataError, ModelError, PreflightError
-from breadcrumbs.train.config import DpoConfig, TrainConfig
+from breadcrumbs.train.config import DpoConfig
 from breadcrumbs.train.pairs import build_pair, preflight_pairs, read_pairs
 from breadcrumbs.train.run import CHECKPOINTS, METRICS, SERVING, claim, run_identity
 
@@ -21,32 +21,18 @@ class Stopped(Exception):
     """The machine went away."""
 
 
-@pytest.fixture(scope="module")
-def adapter(
-    model_folder: Path, renderer: Any, make_rows: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """A supervised adapter to go on from."""
-    from breadcrumbs.train.fitting import quiet_libraries
-    from breadcrumbs.train.sft import fit
-
-    out = tmp_path_factory.mktemp("sft") / "adapter"
-    config = TrainConfig(data="d", out=str(out), model=str(model_folder), steps=2, warmup=1)
-    with quiet_libraries():
-        fit(config, make_rows(2), model_folder, renderer)
-    return out
-
-
 def config_for(out: Path, data: Path, adapter: Path, model: Path, **keys: Any) -> DpoConfig:
     body = {"steps": 6, "warmup": 1, "save_every": 2, "learning_rate": 1e-3, "anchor": 0.0, **keys}
     return DpoConfig(adapter=str(adapter), data=str(data), out=str(out), model=str(model), **body)
 
 
 def run(config: DpoConfig, pairs: list[Pair], renderer: Any, report: Any = None) -> Path:
-    from breadcrumbs.train.dpo import fit_pairs
+    from breadcrumbs.train.dpo import build_trainer
     from breadcrumbs.train.fitting import quiet_libraries
+    from breadcrumbs.train.preference import fit_pairs
 
     with quiet_libraries():
-        fit_pairs(config, pairs, config.model, renderer, report)
+        fit_pairs(config, pairs, config.model, renderer, build_trainer, report)
     return Path(config.out)
 
 
