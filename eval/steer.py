@@ -197,6 +197,8 @@ def evaluate_steer(config: SteerConfig, report: Report) -> str:
     """
     from breadcrumbs.eval.cures import FORMAT, KINDS, load_steer
     from breadcrumbs.local_model import LocalModel
+    from breadcrumbs.models import resolve_model
+    from breadcrumbs.rendering import load_renderer
 
     identity = model_identity(config, "base")
     steers = {kind: load_steer(config.out / f"{kind}.json", identity) for kind in KINDS}
@@ -217,9 +219,10 @@ def evaluate_steer(config: SteerConfig, report: Report) -> str:
             write_records(path, mark, kept)
         texts.append(kept[0])
         report(len(texts), len(cases), f"turns on {config.report_on}")
+    form = load_renderer(resolve_model(config.model)).call_format
     figures = {}
     for system in ("none", *KINDS):
-        turns = [turn_of(text[system], case) for text, case in zip(texts, cases, strict=True)]
+        turns = [turn_of(text[system], case, form) for text, case in zip(texts, cases, strict=True)]
         scored = [
             Scored(case.scenario.behaviour, case.scenario.missing, score_turn(turn, case))
             for turn, case in zip(turns, cases, strict=True)
