@@ -162,6 +162,10 @@ def _request(text: str) -> dict[str, Any]:
 
 def peak_mib() -> float:
     """The most memory this process has held, in MiB."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # what Linux tells by rusage begins with the peak of who started this
+        line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
