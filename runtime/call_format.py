@@ -263,9 +263,8 @@ class TextStream:
         self._raw = ""
         self._sent = 0
         self._closed = False
-        self._thinking: bool | None = (
-            form.starts_thinking or None
-        )  # None until the first characters tell
+        # None until the first characters tell.
+        self._thinking: bool | None = form.starts_thinking or None
 
     def push(self, delta: str) -> str:
         """Add what the model wrote; returns the text that may be shown now."""
