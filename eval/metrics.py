@@ -98,7 +98,7 @@ def score_turn(turn: Turn, case: Case) -> TurnScore:
         dispatched=bool(executes) and not faults,
         exact=_is_exact(executes, case),
         declined=not turn.calls and not turn.problems and refuses(turn.text, language),
-        stall=_stall(turn, case),
+        stall=stall_of(turn, case.messages) if case.scenario.behaviour == "dispatch" else None,
         asked=asked,
         questions=len(asked) + names_none,
         invented=invented,
@@ -232,13 +232,16 @@ def _text(text: str, schema: Mapping[str, Any], exact_case: bool) -> str:
     return plain if exact_case else plain.casefold()
 
 
-def _stall(turn: Turn, case: Case) -> str | None:
-    """The kind of stall by the radar's eye; `other_text` where the radar sees none."""
-    if turn.calls or case.scenario.behaviour != "dispatch":
+def stall_of(turn: Turn, messages: Sequence[Message]) -> str | None:
+    """The kind of stall, by the radar's eye, in a turn that should call; None where it does.
+
+    `other_text` where the radar sees no stall.
+    """
+    if turn.calls:
         return None
     if turn.problems:
         return "malformed_call"
-    found = Radar().classify(turn.text, situation_of(case.messages))
+    found = Radar().classify(turn.text, situation_of(messages))
     return found.kind if found is not None else "other_text"
 
 

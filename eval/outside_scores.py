@@ -18,14 +18,13 @@ from breadcrumbs.eval.decision import NOTHING, filler
 from breadcrumbs.eval.estimates import Part, Unit, mean_of_two, ratio
 from breadcrumbs.eval.intervals import Estimate
 from breadcrumbs.eval.measures import Good
-from breadcrumbs.eval.metrics import refuses
+from breadcrumbs.eval.metrics import refuses, stall_of
 from breadcrumbs.eval.outside_config import OutsideSystem
 from breadcrumbs.eval.outside_items import Side
 from breadcrumbs.eval.outside_replay import OutsideCase
 from breadcrumbs.gateway.arguments import check_arguments
 from breadcrumbs.gateway.protocol import EXECUTE
 from breadcrumbs.messages import ToolCall
-from breadcrumbs.radar import Radar, situation_of
 from breadcrumbs.turns import Turn
 
 REFUSAL = "Sorry, no tool here can do this."
@@ -66,7 +65,7 @@ def score_outside(turn: Turn, case: OutsideCase) -> OutsideScore:
         waits=waits,
         asks=waits and _asks(turn.text, case),
         declines=waits and refuses(turn.text),
-        stall=_stall(turn, case),
+        stall=stall_of(turn, case.messages) if case.item.side == "dispatch" else None,
     )
 
 
@@ -81,15 +80,6 @@ def _fits(call: ToolCall, case: OutsideCase) -> bool:
 def _asks(text: str, case: OutsideCase) -> bool:
     tools = (case.item.catalog.tools[name] for name in case.item.read)
     return "?" in text or any(asked_parameters(text, spec) for spec in tools)
-
-
-def _stall(turn: Turn, case: OutsideCase) -> str | None:
-    if turn.calls or case.item.side != "dispatch":
-        return None
-    if turn.problems:
-        return "malformed_call"
-    found = Radar().classify(turn.text, situation_of(case.messages))
-    return found.kind if found is not None else "other_text"
 
 
 @dataclass(frozen=True, slots=True)
