@@ -40,6 +40,7 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.systems import load_model
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.catalog import load_catalog
 from breadcrumbs.progress import Report
@@ -131,7 +132,7 @@ def probe_causal(config: CausalConfig, report: Report) -> str:
     found = {key: cell for key, _ in wanted if (cell := store.read(key)) is not None}
     missing = [(key, pair) for key, pair in wanted if key not in found]
     if missing:
-        model = _load(config)
+        model = load_model(config)
         catalog = load_catalog(read_manifest(config.data)["config"].get("catalogs") or None)
         study: PromptStudy | None = None
         for key, pair in missing:
@@ -155,12 +156,6 @@ def probe_causal(config: CausalConfig, report: Report) -> str:
     write_text(config.out / PAGE, causal_page(result))
     words = [f"{name}: {verdict.text}" for name, verdict in verdicts.items()]
     return "\n".join((table_of(effects, interactions), "", *words))
-
-
-def _load(config: CausalConfig) -> LocalModel:
-    from breadcrumbs.local_model import LocalModel
-
-    return LocalModel.load(config.model, adapter=config.adapter, dtype=config.dtype)
 
 
 class CellStore:

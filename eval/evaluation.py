@@ -42,6 +42,7 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.systems import load_model, run_as
 from breadcrumbs.eval.turn_figures import turn_breakdown
 from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
@@ -211,16 +212,9 @@ class Evaluation:
     def _with_model(self, system: System, work: Callable[[LocalModel], T]) -> T:
         """Run `work` with the model as `system`; it is loaded once, when first needed."""
         if self.model is None:
-            from breadcrumbs.local_model import LocalModel
-
             self.report(self.done, self.total, "loading the model")
-            self.model = LocalModel.load(
-                self.config.model, adapter=self.config.adapter, dtype=self.config.dtype
-            )
-        if system == "adapter":
-            return work(self.model)
-        with self.model.base():
-            return work(self.model)
+            self.model = load_model(self.config)
+        return run_as(system, self.model, work)
 
     def _call_format(self) -> CallFormat:
         """How the model writes calls; for kept texts the tokenizer alone is read."""

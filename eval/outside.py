@@ -35,11 +35,10 @@ from breadcrumbs.eval.records import (
     Record,
     file_hash,
     fingerprint,
-    model_identity,
     read_records,
     write_records,
 )
-from breadcrumbs.eval.suite_config import MODELS
+from breadcrumbs.eval.systems import MODELS, load_model, run_as
 from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
 from breadcrumbs.messages import ToolCall
@@ -147,7 +146,7 @@ class OutsideRun:
             "counts": self._counts(),
             "too_long": too_long,
             "config": to_dict(self.config),
-            "models": {name: dict(self._identity(name)) for name in self.config.systems},
+            "models": {name: dict(self.config.identity(name)) for name in self.config.systems},
             "data_sha256": self.data_hash,
             "versions": versions(),
         }
@@ -173,17 +172,6 @@ class OutsideRun:
             }
         return counts
 
-    def _identity(self, system: OutsideSystem) -> Mapping[str, str]:
-        config = self.config
-        if system == "endpoint" and config.endpoint is not None:
-            options = json.dumps(config.endpoint.options, sort_keys=True)
-            return {"endpoint": config.endpoint.model, "options": options}
-        if system not in MODELS:
-            return {"scripted": system}
-        limits = {"max_new_tokens": config.max_new_tokens, "text": config.text_budget}
-        identity = model_identity(config.as_eval(), "adapter" if system == "adapter" else "base")
-        return {**identity, **{name: str(limit) for name, limit in limits.items()}}
-
     def _cell(
         self, system: OutsideSystem, group: str, cases: Sequence[OutsideCase]
     ) -> list[Record]:
@@ -191,7 +179,14 @@ class OutsideRun:
         path = self.config.out / CELLS / f"{system}_{group}.jsonl"
         ids = [case.item.id for case in cases]
         mark = fingerprint(
-            [RULES, self._identity(system), self.data_hash, self.config.breadcrumb, group, ids]
+            [
+                RULES,
+                self.config.identity(system),
+                self.data_hash,
+                self.config.breadcrumb,
+                group,
+                ids,
+            ]
         )
         kept = read_records(path, mark)
         turns = (
@@ -232,17 +227,10 @@ class OutsideRun:
             return list(await asyncio.gather(*map(ask, cases)))
 
     def _write(self, system: OutsideSystem, cases: Sequence[OutsideCase]) -> list[Turn | None]:
-        from breadcrumbs.local_model import LocalModel
-
         if self.model is None:
             self.report(self.done, self.total, "loading the model")
-            self.model = LocalModel.load(
-                self.config.model, adapter=self.config.adapter, dtype=self.config.dtype
-            )
-        if system == "adapter":
-            return self._generate(self.model, system, cases)
-        with self.model.base():
-            return self._generate(self.model, system, cases)
+            self.model = load_model(self.config)
+        return run_as(system, self.model, lambda model: self._generate(model, system, cases))
 
     def _generate(
         self, model: LocalModel, system: str, cases: Sequence[OutsideCase]

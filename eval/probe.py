@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass as checked
 from breadcrumbs.config import STRICT, to_dict
 from breadcrumbs.errors import ProbeError
 from breadcrumbs.eval.probe_rows import ROW_FORMAT, ProbeRow, RowStore
+from breadcrumbs.eval.systems import load_model
 from breadcrumbs.files import write_text
 from breadcrumbs.gateway.schema_growth import add_fields
 from breadcrumbs.messages import Message, compact_json
@@ -74,8 +75,6 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
         ProbeError: fewer prompts than asked for, or a prompt beyond the model's length.
         ModelError, DataError: the model, adapter or data set is missing or broken.
     """
-    from breadcrumbs.local_model import LocalModel
-
     config.out.mkdir(parents=True, exist_ok=True)
     store = RowStore(config.out / "rows.jsonl", _fingerprint(config))
     heads = config.out / HEADS
@@ -83,7 +82,7 @@ def probe_attention(config: ProbeConfig, report: Report) -> str:
     names = ["base"] if config.adapter is None else ["base", "adapter"]
     total = len(names) * config.prompts * len(config.schema_tokens)
     if len(store.rows) < total:
-        model = LocalModel.load(config.model, adapter=config.adapter, dtype=config.dtype)
+        model = load_model(config)
         for prompt in _prompts(config, model.renderer):
             for name in names:
                 if (name, prompt.scenario, prompt.target) not in store.rows:

@@ -30,6 +30,7 @@ from breadcrumbs.eval.records import (
     read_records,
     write_records,
 )
+from breadcrumbs.eval.systems import load_model
 from breadcrumbs.files import write_text
 from breadcrumbs.progress import Report
 from breadcrumbs.segments import Segment
@@ -106,7 +107,7 @@ def probe_compare(config: CompareConfig, report: Report) -> str:
         path = config.out / CELLS / f"compare-{fingerprint([pair.row.id])[:12]}.jsonl"
         kept = read_records(path, mark)
         if kept is None:
-            model = model or _load(config)
+            model = model or load_model(config)
             one = _compared(model, pair, config)
             write_records(path, mark, [asdict(one)])
             kept = read_records(path, mark) or []
@@ -118,12 +119,6 @@ def probe_compare(config: CompareConfig, report: Report) -> str:
         json.dumps({"config": to_dict(config), **result.to_dict()}, indent=1) + "\n",
     )
     return result.text()
-
-
-def _load(config: CompareConfig) -> LocalModel:
-    from breadcrumbs.local_model import LocalModel
-
-    return LocalModel.load(config.model, adapter=config.adapter, dtype=config.dtype)
 
 
 def _compared(model: LocalModel, pair: Pair, config: CompareConfig) -> Compared:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.eval.config import System
@@ -65,7 +65,7 @@ class Loads(Protocol):
         """Folder of an adapter, if any."""
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> Literal["bfloat16", "float32"]:
         """What it computes in."""
 
 

@@ -18,7 +18,6 @@ from breadcrumbs.data_gen.dataset import gateway_settings, load_scenarios, read_
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.scenarios import Scenario
 from breadcrumbs.errors import DataError
-from breadcrumbs.eval.config import System
 from breadcrumbs.eval.decision import pick, spec_of
 from breadcrumbs.eval.effects import effects
 from breadcrumbs.eval.intervals import plain
@@ -37,11 +36,11 @@ from breadcrumbs.eval.records import (
     SCORES,
     SUITE,
     fingerprint,
-    model_identity,
     read_records,
     write_records,
 )
-from breadcrumbs.eval.suite_config import MODELS, SuiteConfig
+from breadcrumbs.eval.suite_config import SuiteConfig
+from breadcrumbs.eval.systems import MODELS, load_model, run_as
 from breadcrumbs.eval.transcripts import Transcript, read_transcripts
 from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_json_lines, write_text
@@ -133,7 +132,7 @@ class Suite:
                 "runs": self.config.runs,
             },
             "config": to_dict(self.config),
-            "models": {name: dict(self._identity(name)) for name in self._models},
+            "models": {name: dict(self.config.identity(name)) for name in self._models},
             "data_sha256": self.data_hash,
             "versions": versions(),
         }
@@ -153,17 +152,6 @@ class Suite:
     @property
     def _models(self) -> list[str]:
         return [name for name in self.config.policies if name in (*MODELS, "endpoint")]
-
-    def _identity(self, policy: str) -> Mapping[str, str]:
-        if policy == "endpoint" and self.config.endpoint is not None:
-            options = json.dumps(self.config.endpoint.options, sort_keys=True)
-            return {"endpoint": self.config.endpoint.model, "options": options}
-        if policy not in MODELS:
-            return {"scripted": policy}
-        system: System = "base" if policy == "base" else "adapter"
-        limits = {"max_new_tokens": self.config.max_new_tokens, "text": self.config.text_budget}
-        identity = model_identity(self.config.as_eval(), system)
-        return {**identity, **{name: str(limit) for name, limit in limits.items()}}
 
     def _effects(self, cells: Mapping[Tiers, Sequence[Observed]]) -> dict[str, Any]:
         return {
@@ -185,7 +173,7 @@ class Suite:
         path = self._path(policy, tiers, "jsonl")
         ids = [scenario.id for scenario in self.scenarios]
         mark = fingerprint(
-            [RULES, self._identity(policy), tiers.name, self.data_hash, self.max_hits, ids]
+            [RULES, self.config.identity(policy), tiers.name, self.data_hash, self.max_hits, ids]
             + [self.config.runs, self.config.max_rounds]
         )
         records = read_records(path, mark)
@@ -262,13 +250,11 @@ class Suite:
         return make
 
     def _with_model(self, policy: str, play: Callable[..., Any]) -> Any:
-        from breadcrumbs.local_model import BatchedPolicy, LocalModel
+        from breadcrumbs.local_model import BatchedPolicy
 
         if self.model is None:
             self.report(self.done, self.total, "loading the model")
-            self.model = LocalModel.load(
-                self.config.model, adapter=self.config.adapter, dtype=self.config.dtype
-            )
+            self.model = load_model(self.config)
         model = self.model
         shared = BatchedPolicy(
             model,
@@ -279,10 +265,7 @@ class Suite:
         def meter(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> int:
             return len(model.renderer.prompt_ids(messages, tools))
 
-        if policy == "adapter":
-            return play(lambda scenario, number: shared, meter)
-        with model.base():
-            return play(lambda scenario, number: shared, meter)
+        return run_as(policy, model, lambda _: play(lambda scenario, number: shared, meter))
 
 
 def choose(scenarios: Sequence[Scenario], config: SuiteConfig) -> list[Scenario]:

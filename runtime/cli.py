@@ -20,6 +20,7 @@ from breadcrumbs.adapter_cli import adapter
 from breadcrumbs.approvals_cli import approvals, journal_option
 from breadcrumbs.audit_cli import audit
 from breadcrumbs.catalog_cli import catalog, quiet_sdk
+from breadcrumbs.config_options import CONFIG, overrides
 from breadcrumbs.data_cli import data, print_counts
 from breadcrumbs.errors import BreadcrumbsError
 from breadcrumbs.eval_cli import compare, episodes, outside
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 USAGE_ERROR = 2
 INTERRUPTED = 130
-CONFIG = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 nudge_option = click.option(
     "--nudge",
@@ -48,9 +48,6 @@ nudge_option = click.option(
     default="contract",
     show_default=True,
     help="Wording of the nudge: how calls work, as trained, or the original design's order.",
-)
-overrides = click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
 )
 
 

@@ -11,18 +11,16 @@ from pathlib import Path
 
 import click
 
+from breadcrumbs.config_options import CONFIG, overrides
 from breadcrumbs.visible import visible
 
 FINDINGS = 1
-CONFIG = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path)
 
 
 @click.command("episodes")
 @click.option("--config", type=CONFIG, required=True, help="configs/eval/episodes.yaml")
-@click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
-)
+@overrides
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def episodes(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     """Play whole episodes, with all tiers on or (`ablation: true`) in all sixteen combinations.
@@ -52,9 +50,7 @@ def episodes(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
 
 @click.command("outside")
 @click.option("--config", type=CONFIG, required=True, help="configs/eval/outside.yaml")
-@click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
-)
+@overrides
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def outside(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     """Score one turn an item of BFCL v4 and When2Call, replayed through the gateway.

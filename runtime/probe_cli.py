@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from breadcrumbs.config_options import CONFIG, overrides
 from breadcrumbs.visible import plain
 
 if TYPE_CHECKING:
     from breadcrumbs.progress import Report
 
 T = TypeVar("T")
-CONFIG = click.Path(path_type=Path)
 config_option = click.option(
     "--config", type=CONFIG, required=True, help="A file of configs/probe."
-)
-overrides = click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one config value."
 )
 
 

@@ -182,6 +182,38 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="session")
+def blank() -> Callable[[int], Any]:
+    """Makes a model of two heads that does nothing: one-hot embeddings straight to the logits."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    def make(layers: int) -> Any:
+        config = LlamaConfig(
+            vocab_size=8,
+            hidden_size=8,
+            intermediate_size=8,
+            num_hidden_layers=layers,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            head_dim=8,
+            max_position_embeddings=64,
+            rms_norm_eps=1e-12,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e18},
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+        model = LlamaForCausalLM(config).eval()
+        for name, weight in model.named_parameters():
+            torch.nn.init.ones_(weight) if "norm" in name else torch.nn.init.zeros_(weight)
+        with torch.no_grad():
+            model.model.embed_tokens.weight.copy_(torch.eye(8))
+            model.lm_head.weight.copy_(torch.eye(8))
+        return model
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def build_tiny() -> Callable[..., Any]:
     """Random tiny weights of an architecture, the same for every attention implementation."""
     import torch

@@ -26,30 +26,11 @@ VALUE = math.sqrt(WIDTH)  # a normed one-hot embedding
 
 
 @pytest.fixture(scope="module")
-def planted() -> Any:
+def planted(blank: Callable[[int], Any]) -> Any:
     """Head 0 looks at steering more than at the rest, moves it towards the call and schema
     towards prose, twice as far; head 1 looks at all alike and writes nothing."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=8,
-        hidden_size=WIDTH,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=64,
-        rms_norm_eps=1e-12,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e18},
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = LlamaForCausalLM(config).eval()
-    for name, weight in model.named_parameters():
-        torch.nn.init.ones_(weight) if "norm" in name else torch.nn.init.zeros_(weight)
+    model = blank(1)
     with torch.no_grad():
-        model.model.embed_tokens.weight.copy_(torch.eye(8))
         attention = model.model.layers[0].self_attn
         slowest = 3  # this width does not turn over so short a text
         attention.q_proj.weight[slowest, 4] = LOGIT / VALUE
@@ -58,7 +39,6 @@ def planted() -> Any:
         attention.v_proj.weight[1, 2] = 2.0
         attention.o_proj.weight[5, 0] = 1.0
         attention.o_proj.weight[6, 1] = 1.0
-        model.lm_head.weight.copy_(torch.eye(8))
     return model
 
 

@@ -85,7 +85,7 @@ def test_a_smaller_study_takes_its_cells_from_a_larger_one(
     finished: tuple[CausalConfig, str], monkeypatch: pytest.MonkeyPatch, tiny_model_folder: Path
 ) -> None:
     config, _ = finished
-    monkeypatch.setattr(causal, "_load", lambda _: pytest.fail("nothing is left to run"))
+    monkeypatch.setattr(causal, "load_model", lambda _: pytest.fail("nothing is left to run"))
     smaller = _config(tiny_model_folder, config.data, config.out, groups=("knockout",))
     before = (config.out / causal.RESULT).read_text()
     try:

@@ -29,34 +29,7 @@ LOGIT, SHARP = 1.7, 14.0
 SLOWEST = 3  # this width does not turn over so short a text
 
 
-def blank(layers: int) -> Any:
-    """A model of two heads that does nothing: one-hot embeddings straight to the logits."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=8,
-        hidden_size=WIDTH,
-        intermediate_size=8,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=64,
-        rms_norm_eps=1e-12,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e18},
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = LlamaForCausalLM(config).eval()
-    for name, weight in model.named_parameters():
-        torch.nn.init.ones_(weight) if "norm" in name else torch.nn.init.zeros_(weight)
-    with torch.no_grad():
-        model.model.embed_tokens.weight.copy_(torch.eye(8))
-        model.lm_head.weight.copy_(torch.eye(8))
-    return model
-
-
-def direct(logit: float) -> Any:
+def direct(blank: Build, logit: float) -> Any:
     """The deciding row looks at steering by `logit` more than at the rest and moves it to the call;
     schema it moves to prose, twice as far."""
     model = blank(1)
@@ -71,7 +44,7 @@ def direct(logit: float) -> Any:
     return model
 
 
-def relayed() -> Any:
+def relayed(blank: Build) -> Any:
     """A relay token copies the steering in layer 0, where the deciding row looks at other text; in
     layer 1 it reads the relay."""
     model = blank(2)
@@ -103,8 +76,8 @@ def shares(bias: float, keys: str = "steering") -> tuple[float, float]:
 
 
 @pytest.fixture(scope="module")
-def planted() -> DecisionRun:
-    return DecisionRun(direct(LOGIT), IDS, OPENERS, (CALL,))
+def planted(blank: Build) -> DecisionRun:
+    return DecisionRun(direct(blank, LOGIT), IDS, OPENERS, (CALL,))
 
 
 def test_unchanged_it_is_the_model_itself(planted: DecisionRun) -> None:
@@ -132,8 +105,8 @@ def test_knocking_out_the_schema_frees_the_call(planted: DecisionRun) -> None:
     assert planted.plain.gap < 0 < found.gap
 
 
-def test_a_placebo_shows_nothing() -> None:
-    run = DecisionRun(direct(SHARP), IDS, OPENERS, (CALL,))
+def test_a_placebo_shows_nothing(blank: Build) -> None:
+    run = DecisionRun(direct(blank, SHARP), IDS, OPENERS, (CALL,))
     assert run.plain.acts
     target = run.decide(Edit(STEERING_AT, KNOCKOUT))
     placebo = run.decide(Edit(OTHER_AT, KNOCKOUT))
@@ -143,9 +116,9 @@ def test_a_placebo_shows_nothing() -> None:
     assert placebo.acts
 
 
-def test_what_is_relayed_is_only_cut_at_later_rows() -> None:
+def test_what_is_relayed_is_only_cut_at_later_rows(blank: Build) -> None:
     ids = [OTHER, *[STEERING] * 4, RELAY, *[OTHER] * 6, ASKS]
-    run = DecisionRun(relayed(), ids, OPENERS, (CALL,))
+    run = DecisionRun(relayed(blank), ids, OPENERS, (CALL,))
     assert run.plain.gap > 1
     assert run.plain.acts
     at_row = run.decide(Edit(STEERING_AT, KNOCKOUT))

@@ -117,7 +117,7 @@ def adapted(tiny_model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         plain.model = get_peft_model(plain.model, settings).eval()
         return plain
 
-    monkeypatch.setattr(probe_compare, "_load", load)
+    monkeypatch.setattr(probe_compare, "load_model", load)
     return folder
 
 
