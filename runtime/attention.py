@@ -7,13 +7,16 @@ multiplies only the keys it may see, so neither a T x T matrix nor a mask over i
 
 Measured on two cores in bfloat16 for 800-token rows: PyTorch's fused CPU kernel spends over
 40 % of a training step in attention, most of it in its backward pass, and 29 % of a forward
-pass; plain matrix products are twice as fast there. On a GPU the model's own kernel is used.
+pass; plain matrix products are twice as fast there. On a CPU with AMX tiles the fused kernel is
+the faster one forward (1.8 against 6.1 ms for 816 tokens) and still the slower one backward, so
+that it reads prompts there. On a GPU the model's own kernel is used.
 
 Shapes: H heads, K key/value heads, T tokens, D head width.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +26,8 @@ BRANCHES = "breadcrumbs_branches"
 READING = "breadcrumbs_reading"
 BLOCK = 256
 """Queries at a time: large enough for fast products, small enough to skip the future."""
+FUSED_BLOCK = 2048
+"""Queries at a time for the fused kernel: it skips the future itself, this only bounds its mask."""
 
 
 def branches_attention(
@@ -77,6 +82,8 @@ def reading_attention(
         return plain
     _, heads, total, depth = query.shape
     scale = depth**-0.5 if scaling is None else scaling
+    if _has_tiles() and query.dtype is torch.bfloat16:
+        return _fused_reading(query, key, value, scale), None
     mixed = query.new_empty(1, total, heads, depth)
     past = key.shape[2] - total
     for start in range(0, total, BLOCK):
@@ -85,6 +92,41 @@ def reading_attention(
         out, _ = _attend_block(query[0], key[0, :, seen], value[0, :, seen], start, end, scale)
         _unfolded(mixed[0], start, end, key.shape[1]).copy_(out)
     return mixed, None
+
+
+@functools.cache
+def _has_tiles() -> bool:
+    """Whether PyTorch's fused kernel multiplies on AMX tiles here."""
+    supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    return supported is not None and bool(supported())
+
+
+def _fused_reading(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """The last T tokens of one sequence by the fused kernel: [1, T, H, D].
+
+    Shapes as in `reading_attention`. The kernel knows the causal mask by itself only where no
+    keys come before the queries; behind a cache the mask is written out, a block at a time.
+    """
+    total, past = query.shape[2], key.shape[2] - query.shape[2]
+    mixed = query.new_empty(1, total, query.shape[1], value.shape[-1])
+    for start in range(0, total, FUSED_BLOCK):
+        end = min(start + FUSED_BLOCK, total)
+        first = past + start
+        mask = None
+        if first:
+            mask = torch.ones(end - start, past + end, dtype=torch.bool).tril(first)
+        mixed[:, start:end] = torch.nn.functional.scaled_dot_product_attention(
+            query[:, :, start:end],
+            key[:, :, : past + end],
+            value[:, :, : past + end],
+            attn_mask=mask,
+            is_causal=mask is None,
+            scale=scale,
+            enable_gqa=True,
+        ).transpose(1, 2)
+    return mixed
 
 
 def _one_token(

@@ -19,6 +19,9 @@ ROOM_TOKENS = 128
 FILLER = 0  # masked; any id the model has
 SHARED_ENOUGH = 0.5
 """Share of the shortest prompt that must be common for a batch to be computed together."""
+WORTH_COPYING = 0.2
+"""Share of a prompt that its neighbour must have computed for it to begin there: behind a few
+tokens the mask costs more than computing them again."""
 KEPT_SHARE = 0.5
 """Rows that are done leave the batch once no more than this share goes on: leaving copies the
 cache of those that stay, which costs more than a few steps of computing for nothing."""
@@ -142,6 +145,9 @@ def forward_last(
 
     `alone` says that there is one row without padding, which `reading_attention` is fast at.
     """
+    # By its place, not as `1`: a slice of the last position keeps the strides of the whole, for
+    # which PyTorch copies all the weights of the output layer, once for each row of the batch.
+    last = torch.tensor([ids.shape[1] - 1], device=ids.device)
     reading = alone and model.config._attn_implementation == READING
     output = model(
         input_ids=ids,
@@ -149,7 +155,7 @@ def forward_last(
         position_ids=positions,
         cache=cache,
         use_cache=True,
-        logits_to_keep=1,
+        logits_to_keep=last,
         **({"alone": True} if reading else {}),
     )
     logits: torch.Tensor = output.logits[:, -1]
@@ -256,6 +262,7 @@ def _prefill_rows(
         known = 0
         if before is not None:
             known = common_prefix([prompts[before], prompt])
+            known = known if known >= WORTH_COPYING * len(prompt) else 0
             copy_beginning(parts[before], alone, known)
         ids = torch.tensor([list(prompt[known:])])
         where = torch.arange(known, len(prompt))[None]

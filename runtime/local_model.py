@@ -29,6 +29,7 @@ from breadcrumbs.decoding import (
 )
 from breadcrumbs.errors import ModelError
 from breadcrumbs.gateway.gateway import GatewaySettings
+from breadcrumbs.lora import use_fused_lora
 from breadcrumbs.memory import keep_freed_memory
 from breadcrumbs.messages import Message
 from breadcrumbs.models import first_line, quiet, resolve_model
@@ -83,6 +84,8 @@ class LocalModel:
                 model = _with_adapter(model, Path(adapter))
             if place == "cpu" and supports_branches(model.config):
                 use_reading(model)
+            if place == "cpu" and adapter is not None:
+                use_fused_lora(model)
         return cls(model.to(place).eval(), renderer, name, serving)
 
     @property

@@ -133,3 +133,25 @@ def test_one_token_of_several_rows_is_read_as_the_last_of_each() -> None:
 )
 def test_only_plain_causal_models_are_switched(config: dict[str, Any], answer: bool) -> None:
     assert attention.supports_branches(type("Config", (), config)()) is answer
+
+
+@pytest.mark.parametrize("past", [0, 1, 13, 28])
+def test_the_fused_kernel_reads_what_the_blocks_read(
+    past: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(attention, "FUSED_BLOCK", 8)
+    generator = torch.Generator().manual_seed(past)
+    query = torch.randn(1, 6, 29, 8, generator=generator).bfloat16()
+    key, value = (torch.randn(1, 2, 29, 8, generator=generator).bfloat16() for _ in range(2))
+    read = {}
+    for tiles in (True, False):
+        monkeypatch.setattr(attention, "_has_tiles", lambda tiles=tiles: tiles)
+        read[tiles], _ = attention.reading_attention(
+            None, query[:, :, past:], key, value, None, scaling=8**-0.5, alone=True
+        )
+    whole = reference(query.float(), key.float(), value.float(), (), 0)
+    assert torch.allclose(read[True].float(), whole[:, past:], atol=0.03)
+    assert torch.allclose(read[True].float(), read[False].float(), atol=0.03)
+    assert not torch.allclose(read[True].float()[:, -1], whole[:, 0], atol=0.1)
