@@ -32,6 +32,8 @@ class Step:
     name: str
     why: str
     arguments: tuple[str, ...]
+    leaves: str = ""
+    """A file in the run folder that the command writes when it works, and leaves when it looks."""
 
 
 def steps(out: Path) -> list[Step]:
@@ -43,33 +45,39 @@ def steps(out: Path) -> list[Step]:
             "generate",
             "Make verified trajectories through the simulated gateway.",
             ("generate", "--config", "configs/generate/demo.yaml", "--out", str(out / "data")),
+            "data/manifest.json",
         ),
         Step(
             "watch base",
             "The untrained model on the request this project was born from.",
             (*watch, "--system", "base", "--out", str(out / "watch/base.json"), *evaluation),
+            "watch/base.json",
         ),
         Step(
             "train",
             "Preflight every row, then train a LoRA adapter.",
             ("train", "sft", "--config", "configs/train/demo.yaml")
             + _paths(out, data="data", out="adapter"),
+            "adapter/serving.json",
         ),
         Step(
             "eval",
             "Score base, adapter and two constant policies on held-out tools.",
             ("eval", "--config", "configs/eval/demo.yaml", *evaluation),
+            "eval/results.json",
         ),
         Step(
             "probe",
             "Measure attention on steering and schema, base against adapter.",
             ("probe", "attention", "--config", "configs/probe/demo.yaml")
             + _paths(out, adapter="adapter", out="probe"),
+            "probe/attention.json",
         ),
         Step(
             "watch adapter",
             "The same request, with the adapter.",
             (*watch, "--system", "adapter", "--out", str(out / "watch/adapter.json"), *evaluation),
+            "watch/adapter.json",
         ),
         Step("report", "Put it on one page.", ("report", str(out))),
     ]
@@ -96,13 +104,15 @@ def run_demo(out: Path, console: Console) -> None:
 
 def _run(step: Step, out: Path, timings: dict[str, Any], console: Console) -> None:
     console.print(f"$ breadcrumbs {shlex.join(step.arguments)}\n", style="dim", markup=False)
-    began = time.monotonic()
+    before, began = _written(out, step), time.monotonic()
     command = [sys.executable, "-m", "breadcrumbs", *step.arguments]
     status = 1
     try:
         status = subprocess.run(command, env=_environment(), check=False).returncode
     finally:
         entry = timings.setdefault(step.name, {"seconds": 0.0, "finished": False})
+        if entry["finished"] and _written(out, step) != before:  # what it had made was gone
+            entry.update(seconds=0.0, finished=False)
         if not entry["finished"]:  # a second run of a finished step only looks and leaves
             entry["seconds"] = round(entry["seconds"] + time.monotonic() - began, 1)
             entry["finished"] = status == 0
@@ -110,6 +120,14 @@ def _run(step: Step, out: Path, timings: dict[str, Any], console: Console) -> No
         _write_timings(out, timings)
     if status != 0:
         sys.exit(status)
+
+
+def _written(out: Path, step: Step) -> int | None:
+    """When a step last wrote what it leaves, in nanoseconds."""
+    try:
+        return (out / step.leaves).stat().st_mtime_ns if step.leaves else None
+    except OSError:
+        return None
 
 
 def _environment() -> dict[str, str]:

@@ -69,6 +69,30 @@ def test_a_finished_step_keeps_its_time(
     assert _timings(tmp_path) == first
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_step_whose_work_was_gone_is_timed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Console, is_gone: bool
+) -> None:
+    def work(*args: object, **kwargs: object) -> SimpleNamespace:
+        if not (tmp_path / "made").exists():
+            (tmp_path / "made").write_text("x")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(demo, "subprocess", SimpleNamespace(run=work))
+    ticks = itertools.chain([0.0, 5.0, 10.0, 12.0])
+    monkeypatch.setattr(demo, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    monkeypatch.setattr(demo, "steps", lambda out: [demo.Step("good", "Works.", ("x",), "made")])
+    demo.run_demo(tmp_path, console)
+    if is_gone:
+        (tmp_path / "made").unlink()
+    demo.run_demo(tmp_path, console)
+    assert _timings(tmp_path)["good"]["seconds"] == (2.0 if is_gone else 5.0)
+
+
+def test_every_step_but_the_report_says_what_it_leaves() -> None:
+    assert [step.name for step in demo.steps(demo.DEFAULT_OUT) if not step.leaves] == ["report"]
+
+
 def test_a_failed_step_adds_up_until_it_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
