@@ -86,17 +86,22 @@ def decision_cases(
     """Each scenario up to its decision point."""
 
     async def make() -> list[Case]:
-        return [await _decision_case(s, catalog, hints, settings) for s in scenarios]
+        return [await decision_case(s, catalog, hints, settings) for s in scenarios]
 
     return asyncio.run(make())
 
 
-async def _decision_case(
+async def decision_case(
     scenario: Scenario,
     catalog: Catalog,
     hints: Mapping[str, ToolHint],
     settings: GatewaySettings,
 ) -> Case:
+    """A scenario up to its decision point, through the gateway.
+
+    Raises:
+        DataError: the catalog lacks its tool.
+    """
     spec = spec_of(scenario, catalog)
     messages, tools, _ = await gold_prefix(scenario, catalog, settings)
     return Case(

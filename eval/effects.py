@@ -1,10 +1,11 @@
-"""What each tier does over the full grid of sixteen cells: main effects and two-way interactions.
+"""What each tier does over the full grid of sixteen cells: main effects and all interactions.
 
 The grid is a full 2^4 factorial on the same scenarios. The main effect of a tier is the mean of a
 figure over the eight cells that have it less the mean over the eight that have not. The
 interaction of two tiers is how much the effect of one grows when the other is switched on: the
-difference of the two, not half of it as some books have it. Intervals draw blueprints, and with
-one all its cells, so that what scenarios share cancels.
+difference of the two, not half of it as some books have it. The interaction of three is how much
+that of two grows when the third is switched on, and so on to all four. Intervals draw blueprints,
+and with one all its cells, so that what scenarios share cancels.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Effect:
     """A difference between cells with its 95 % interval."""
 
     tiers: tuple[int, ...]
-    """One for a main effect, two for an interaction."""
+    """One for a main effect, two to four for an interaction."""
     value: float
     low: float
     high: float
@@ -77,7 +78,7 @@ def effects(cells: Cells, seed: int, draws: int = DRAWS) -> list[Effect]:
 
 
 def _terms() -> list[tuple[int, ...]]:
-    return [*((tier,) for tier in TIERS), *itertools.combinations(TIERS, 2)]
+    return [found for size in TIERS for found in itertools.combinations(TIERS, size)]
 
 
 def _weight(cell: Tiers, tiers: Sequence[int]) -> float:
@@ -85,7 +86,7 @@ def _weight(cell: Tiers, tiers: Sequence[int]) -> float:
     sign = 1
     for tier in tiers:
         sign *= 1 if cell.flags[tier - 1] else -1
-    return sign / (8 if len(tiers) == 1 else 4)
+    return sign / 2 ** (len(TIERS) - len(tiers))
 
 
 def _sums(cells: Cells, order: Sequence[Tiers]) -> list[list[tuple[float, float]]]:

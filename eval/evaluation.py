@@ -138,16 +138,20 @@ class Evaluation:
         searches = sum(len(self._search_scenarios(split)) for split in self.config.splits)
         return len(self.config.models) * (turns + searches + self.config.episodes.count)
 
-    def _settings(self, breadcrumbs: bool) -> GatewaySettings:
+    def gateway_settings(self, breadcrumbs: bool) -> GatewaySettings:
+        """The gateway that the data set knows, with or without tier 1."""
         return GatewaySettings(breadcrumbs=breadcrumbs, max_hits=self.max_hits)
+
+    def chosen(self, cell: Cell) -> list[Scenario]:
+        """The scenarios of a cell, as it shows them."""
+        picked = pick(self.scenarios[cell.split], cell, f"{self.config.data}, {cell.split}")
+        return [renamed(scenario, cell.naming) for scenario in picked]
 
     def _cell(self, system: System, cell: Cell) -> tuple[list[Record], list[Scored]]:
         """The cell's records, scored and on disk."""
         key = f"{cell.tier}-{cell.place}".replace(" ", "-")
         if key not in self.cases:
-            chosen = pick(self.scenarios[cell.split], cell, cell.split)
-            chosen = [renamed(scenario, cell.naming) for scenario in chosen]
-            settings = self._settings(cell.breadcrumb)
+            chosen, settings = self.chosen(cell), self.gateway_settings(cell.breadcrumb)
             self.cases[key] = decision_cases(chosen, self.catalog, self.hints, settings)
         cases = self.cases[key]
         path = self.config.out / CELLS / f"{system}-{key}.jsonl"
@@ -292,7 +296,7 @@ class Evaluation:
                 chosen,
                 self.catalog,
                 self.hints,
-                self._settings(True),
+                self.gateway_settings(True),
                 max_rounds=self.config.episodes.max_rounds,
                 step=step,
             )

@@ -261,6 +261,16 @@ class Observed:
         }
 
 
+def observed_from_dict(data: Mapping[str, Any]) -> Observed:
+    """Read `Observed.to_dict` back."""
+    parts = {
+        name: Part(*data["parts"][name]) if name in data["parts"] else None for name in BY_NAME
+    }
+    return Observed(
+        data["scenario"], data["run"], data["twin"], data["axes"], parts, data["success"]
+    )
+
+
 def observe(t: Transcript) -> Observed:
     """Everything that is counted of a transcript; same transcript, same counts."""
     seen = Seen(t, decision_score(t), conduct.succeeded(t))

@@ -10,12 +10,11 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from breadcrumbs.config import to_dict
-from breadcrumbs.errors import DataError, ModelError
+from breadcrumbs.errors import DataError
 from breadcrumbs.eval.decision import texts_after
 from breadcrumbs.eval.intervals import plain
 from breadcrumbs.eval.outside_bfcl import load_bfcl
@@ -42,6 +41,7 @@ from breadcrumbs.eval.systems import MODELS, load_model, run_as
 from breadcrumbs.eval.versions import versions
 from breadcrumbs.files import write_text
 from breadcrumbs.messages import ToolCall
+from breadcrumbs.policies import whole_turn
 from breadcrumbs.progress import Report
 from breadcrumbs.turns import Turn
 
@@ -216,15 +216,8 @@ class OutsideRun:
         assert self.config.endpoint is not None
         async with open_endpoint(self.config.endpoint, self.config.out / ANSWERS) as endpoint:
             policy = EndpointPolicy(endpoint, 0)
-
-            async def ask(case: OutsideCase) -> Turn:
-                async with aclosing(policy.stream(case.messages, case.tools)) as source:
-                    async for item in source:
-                        if isinstance(item, Turn):
-                            return item
-                raise ModelError(f"{case.item.id}: the endpoint ended without a turn")
-
-            return list(await asyncio.gather(*map(ask, cases)))
+            turns = (whole_turn(policy, case.messages, case.tools) for case in cases)
+            return list(await asyncio.gather(*turns))
 
     def _write(self, system: OutsideSystem, cases: Sequence[OutsideCase]) -> list[Turn | None]:
         if self.model is None:

@@ -32,7 +32,7 @@ def grids(results: Mapping[str, Any]) -> str:
         return ""
     return (
         "<h3>What each tier does</h3><p>First the sixteen cells: tiers 1 and 2 down, 3 and 4"
-        " across. Then main effects and two-way interactions over all of them; bold where the"
+        " across. Then main effects and interactions over all of them; bold where the"
         f" interval leaves zero out.</p>{tables}"
     )
 

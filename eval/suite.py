@@ -140,6 +140,11 @@ class Suite:
         self.report(self.total, self.total, "done")
         return results
 
+    def stage(self, tiers: Tiers) -> Stage:
+        """What all episodes of a cell share."""
+        rounds = self.config.max_rounds
+        return Stage(self.catalog, self.hints, self.max_hits, tiers, max_rounds=rounds)
+
     @property
     def total(self) -> int:
         """Episodes in all."""
@@ -198,9 +203,7 @@ class Suite:
         write_json_lines(self._path(policy, tiers, SCORES), [one.to_dict() for one in seen])
 
     def _play(self, policy: str, tiers: Tiers) -> list[Transcript]:
-        stage = Stage(
-            self.catalog, self.hints, self.max_hits, tiers, max_rounds=self.config.max_rounds
-        )
+        stage = self.stage(tiers)
 
         def step() -> None:
             self.done += 1

@@ -80,7 +80,7 @@ class Transcript:
     def turns(self) -> tuple[tuple[int, Turn], ...]:
         """The assistant's turns with their places; thinking is told from what is said."""
         return tuple(
-            (place, _turn_of(message, self.problems.get(place, ())))
+            (place, turn_of_message(message, self.problems.get(place, ())))
             for place, message in enumerate(self.messages)
             if message.role == "assistant"
         )
@@ -186,7 +186,8 @@ class Exchange:
         return self.ran and "approval_id" in self.payload
 
 
-def _turn_of(message: Message, problems: tuple[str, ...]) -> Turn:
+def turn_of_message(message: Message, problems: tuple[str, ...]) -> Turn:
+    """The turn that left a message; thinking is told from what is said."""
     thinking, text = split_thinking(message.content)
     return Turn(text.strip(), message.tool_calls, thinking, problems)
 

@@ -90,7 +90,7 @@ def request_body(
     """A chat completion request. A turn's own reasoning is not sent back."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [message_out(_without_thinking(message)) for message in messages],
+        "messages": [message_out(without_thinking(message)) for message in messages],
         **options,
     }
     if tools:
@@ -100,7 +100,8 @@ def request_body(
     return body
 
 
-def _without_thinking(message: Message) -> Message:
+def without_thinking(message: Message) -> Message:
+    """The message as a model elsewhere reads it again: an assistant's without its reasoning."""
     if message.role != "assistant":
         return message
     return replace(message, content=split_thinking(message.content)[1].strip())

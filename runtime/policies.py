@@ -15,6 +15,21 @@ from breadcrumbs.messages import Message
 from breadcrumbs.turns import Policy, Turn, Wishes, wishing
 
 
+async def whole_turn(
+    policy: Policy, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+) -> Turn:
+    """A policy's next turn, where nobody reads along.
+
+    Raises:
+        ModelError: it ends without a turn, or fails.
+    """
+    async with aclosing(policy.stream(messages, tools)) as source:
+        async for item in source:
+            if isinstance(item, Turn):
+                return item
+    raise ModelError("the policy ended without a turn; its last item must be one")
+
+
 class ScriptedPolicy:
     """Says the given turns in order."""
 

@@ -41,7 +41,7 @@ def test_a_tier_that_alone_does_something_has_that_effect_and_no_interaction() -
     assert effects_["tier 1"].value == pytest.approx(0.4)
     assert effects_["tier 1"].low > 0
     others = [effect for name, effect in effects_.items() if name != "tier 1"]
-    assert len(others) == 9
+    assert len(others) == 14
     assert all(effect.value == pytest.approx(0) for effect in others)
 
 
@@ -53,6 +53,19 @@ def test_tiers_that_help_only_together_interact() -> None:
     assert effects_["tier 1 x tier 2"].value == pytest.approx(0)
     added = found(grid(lambda t: 0.1 + 0.4 * t.breadcrumb + 0.4 * t.nudge))
     assert added["tier 1 x tier 3"].value == pytest.approx(0)
+
+
+def test_three_or_four_that_help_only_together_interact_as_such() -> None:
+    three = found(grid(lambda t: 0.9 if t.breadcrumb and t.decoupled and t.nudge else 0.1))
+    assert three["tier 1 x tier 2 x tier 3"].value == pytest.approx(0.8)
+    assert three["tier 1 x tier 2 x tier 3"].low > 0
+    assert three["tier 1 x tier 2"].value == pytest.approx(0.4)
+    assert three["tier 1 x tier 2 x tier 4"].value == pytest.approx(0)
+    assert three["tier 1 x tier 2 x tier 3 x tier 4"].value == pytest.approx(0)
+    four = found(grid(lambda t: 0.9 if all(t.flags) else 0.1))
+    assert four["tier 1 x tier 2 x tier 3 x tier 4"].value == pytest.approx(0.8)
+    two = found(grid(lambda t: 0.9 if t.breadcrumb and t.nudge else 0.1))
+    assert two["tier 1 x tier 2 x tier 3"].value == pytest.approx(0)
 
 
 def test_a_tier_that_harms_has_a_negative_effect() -> None:
@@ -67,7 +80,7 @@ def test_chance_alone_is_no_effect() -> None:
         tiers: {str(i): Unit(str(i), Part(rng.randrange(2), 1)) for i in range(40)}
         for tiers in every_combination()
     }
-    assert all(abs(effect.value) < 0.2 for effect in effects(cells, 0))
+    assert all(abs(e.value) < 0.1 * 2 ** len(e.tiers) for e in effects(cells, 0))
     assert sum(e.low > 0 or e.high < 0 for e in effects(cells, 0)) <= 2
 
 

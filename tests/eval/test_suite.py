@@ -134,7 +134,7 @@ def test_the_grid_has_sixteen_cells_and_finds_what_moves_the_wavering(
     _check_grids(results, grid_table(results), write_report(grid.out).read_text())
     wavering = results["effects"]["wavering"]
     dad, success = ({e["name"]: e["value"] for e in wavering[n]} for n in ("dad", "success_2"))
-    assert len(dad) == 10
+    assert len(dad) == 15
     assert dad["tier 1"] > 0  # it listens to these two when it decides
     assert dad["tier 2"] > 0
     assert dad["tier 3"] == dad["tier 4"] == 0  # they come later
