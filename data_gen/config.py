@@ -21,7 +21,7 @@ from breadcrumbs.data_gen.scenarios import Prompts
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.shaping import Shapes
 from breadcrumbs.data_gen.speech import Language
-from breadcrumbs.data_gen.splits import Split
+from breadcrumbs.data_gen.splits import Split, Splits, make_splits
 from breadcrumbs.endpoint_config import EndpointConfig
 from breadcrumbs.errors import ConfigError
 from breadcrumbs.gateway.catalog import Catalog
@@ -52,6 +52,8 @@ class GenerateConfig:
     """None where it is empty."""
     held_out_share: float = Field(default=0.0, ge=0, le=0.5)
     """Where neither tools nor domain are named: the share of tools to choose, for each."""
+    evaluation: str = ""
+    """Names an evaluation set: every tool is held out, and no row may be trained on."""
     seed: int = 1
     catalogs: tuple[str, ...] = ()
     """Catalog files; none means those that ship."""
@@ -123,6 +125,26 @@ def check_surface(config: GenerateConfig) -> None:
             raise ConfigError(f"{name}: needs phrasing personas, but it is {config.phrasing!r}")
 
 
+def check_evaluation(config: GenerateConfig) -> None:
+    """Whether an evaluation set asks for nothing that is made for training.
+
+    Raises:
+        ConfigError: it does, or names what to hold out.
+    """
+    if not config.evaluation:
+        return
+    if config.train != Amount(pairs=0) or config.kinds or config.practice_pairs or config.include:
+        raise ConfigError(
+            "evaluation: nothing of an evaluation set is for training; leave out kinds,"
+            " practice_pairs and include, and set train to {pairs: 0}"
+        )
+    if config.held_out_tools or config.held_out_domain or config.eval_domain != Amount(pairs=0):
+        raise ConfigError(
+            "evaluation: every tool is held out already; leave out held_out_tools and"
+            " held_out_domain, and set eval_domain to {pairs: 0}"
+        )
+
+
 def config_dict(config: GenerateConfig) -> dict[str, Any]:
     """The config as a manifest holds it; what a set does not ask for leaves no byte there."""
     body = to_dict(config)
@@ -130,6 +152,8 @@ def config_dict(config: GenerateConfig) -> dict[str, Any]:
         del body["shapes"]
     if config.nudged == "remove":
         del body["nudged"]
+    if not config.evaluation:
+        del body["evaluation"]
     if not config.include:
         del body["include"], body["include_sha256"]
     for name in ("kinds", "eval_kinds"):
@@ -176,6 +200,17 @@ def planned_rows(config: GenerateConfig) -> int:
     asked = sum(2 * amount.pairs + amount.declines + amount.singles for amount in splits)
     special = sum(config.kinds.values()) + sum(config.eval_kinds.values())
     return asked + 2 * (config.practice_pairs + special)
+
+
+def splits_of(config: GenerateConfig, catalog: Catalog) -> Splits:
+    """Which tools each split may show.
+
+    Raises:
+        ConfigError: what is held out does not fit the catalog.
+    """
+    if config.evaluation:
+        return Splits(catalog, tuple(catalog.names()), "")
+    return make_splits(catalog, config.held_out_tools, config.held_out_domain)
 
 
 def kinds_of(config: GenerateConfig, split: Split) -> dict[Kind, int]:

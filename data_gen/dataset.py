@@ -171,6 +171,21 @@ def find_row(rows: Sequence[Row], which: str, folder: str | Path) -> Row:
     raise DataError(f"{folder}: no row with the id {which!r} among {len(rows)}; {hint}")
 
 
+def training_rows(folder: str | Path, split: Split | None = None) -> list[Row]:
+    """`load_rows`, for whoever trains on them or hands them to another trainer.
+
+    Raises:
+        DataError: as `load_rows`, or they are there to be evaluated on.
+    """
+    name = read_manifest(folder).get("config", {}).get("evaluation")
+    if name:
+        raise DataError(
+            f"{folder}: the evaluation set {name!r}; nothing is trained on it. For rows to train on"
+            " generate without `evaluation`, from other tools"
+        )
+    return load_rows(folder, split)
+
+
 def load_scenarios(
     folder: str | Path, split: Split, *, behaviour: Behaviour | None = None
 ) -> list[Scenario]:

@@ -37,12 +37,14 @@ from breadcrumbs.data_gen.config import (
     Amount,
     GenerateConfig,
     amounts,
+    check_evaluation,
     check_surface,
     config_dict,
     inputs_hash,
     kinds_of,
     planned_rows,
     shards_hash,
+    splits_of,
 )
 from breadcrumbs.data_gen.dataset import (
     already_complete,
@@ -58,7 +60,7 @@ from breadcrumbs.data_gen.hints import ToolHint, check_hints, load_hints
 from breadcrumbs.data_gen.including import read_included
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.shards import Store, discard, open_store
-from breadcrumbs.data_gen.splits import Split, choose_held_out, make_splits
+from breadcrumbs.data_gen.splits import Split, choose_held_out
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.data_gen.workshop import CORRECTED, Paths, Workshop, open_workshop
 from breadcrumbs.endpoint_config import check_endpoint
@@ -91,6 +93,7 @@ def generate(
         ModelError: the endpoint gives no usable answer; the same call goes on from there.
     """
     check_surface(config)
+    check_evaluation(config)
     included = read_included(config)
     inputs = _inputs(included.config, out)
     config, catalog, hints = inputs.config, inputs.catalog, inputs.hints
@@ -104,7 +107,7 @@ def generate(
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise CatalogError(f"hints: {faults[0]}{more}")
-    splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
+    splits = splits_of(config, catalog)
     if config.endpoint is not None:
         check_endpoint(config.endpoint)  # before the work
     elif config.reworded_share:
@@ -226,8 +229,9 @@ def _make_rows(shop: Workshop, store: Store, crew: Engine, progress: Report) -> 
     for split, amount in amounts(shop.config).items():
         rows = _SplitRows(shop, split, collector, made.missing)
         plain = rows.tables(amount)
-        if split == "train" and not collector.rows:
-            raise DataError(f"train: no row can be made, dropped: {dict(collector.dropped)}")
+        wanted = "held_out_tools" if shop.config.evaluation else "train"
+        if split == wanted and not collector.rows:
+            raise DataError(f"{split}: no row can be made, dropped: {dict(collector.dropped)}")
         made.tables[split] = itertools.chain(plain, rows.special(made.kinds))
         if split == "train":
             made.tables[split] = itertools.chain(made.tables[split], rows.practice())

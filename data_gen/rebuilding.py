@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from breadcrumbs.config import parse
-from breadcrumbs.data_gen.config import GenerateConfig
+from breadcrumbs.data_gen.config import GenerateConfig, splits_of
 from breadcrumbs.data_gen.dataset import MANIFEST, Row, gateway_settings
 from breadcrumbs.data_gen.episodes import Episode
 from breadcrumbs.data_gen.hints import ToolHint, load_hints
 from breadcrumbs.data_gen.practice import DOMAIN as PRACTICE
 from breadcrumbs.data_gen.practice import Practice
 from breadcrumbs.data_gen.scenarios import Scenario
-from breadcrumbs.data_gen.splits import Splits, make_splits
+from breadcrumbs.data_gen.splits import Splits
 from breadcrumbs.data_gen.verify import Verifier
 from breadcrumbs.data_gen.workshop import practice_for
 from breadcrumbs.events import Done
@@ -58,7 +58,7 @@ def rebuild(config: GenerateConfig) -> Rebuilt:
         ConfigError: held-out lists do not fit the catalog.
     """
     catalog, hints = load_catalog(config.catalogs or None), load_hints(config.hints or None)
-    splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
+    splits = splits_of(config, catalog)
     settings = GatewaySettings(max_hits=config.max_hits)
     return Rebuilt(catalog, hints, splits, practice_for(config, splits), settings)
 

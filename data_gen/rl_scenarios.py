@@ -14,7 +14,13 @@ from typing import Any
 
 from breadcrumbs.config import parse
 from breadcrumbs.data_gen.config import GenerateConfig, config_dict
-from breadcrumbs.data_gen.dataset import Row, load_rows, read_manifest, read_records, write_parquet
+from breadcrumbs.data_gen.dataset import (
+    Row,
+    read_manifest,
+    read_records,
+    training_rows,
+    write_parquet,
+)
 from breadcrumbs.data_gen.episodes import open_gateway, opening
 from breadcrumbs.data_gen.rebuilding import Rebuilt, config_of, rebuild
 from breadcrumbs.data_gen.scenarios import Scenario, scenario_from_dict
@@ -63,7 +69,7 @@ def scenarios_of(folder: Path, split: Split | None = None) -> dict[str, dict[str
         DataError: no generated data set there.
     """
     world = config_dict(config_of(folder, read_manifest(folder)))
-    return {row.id: scenario_record(row, world) for row in load_rows(folder, split)}
+    return {row.id: scenario_record(row, world) for row in training_rows(folder, split)}
 
 
 def write_scenarios(folder: Path, out: Path, split: Split | None = None) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from breadcrumbs.data_gen.collecting import (
     ATTEMPTS,
     place_of,
 )
-from breadcrumbs.data_gen.config import GenerateConfig, kinds_of, shards_hash
+from breadcrumbs.data_gen.config import GenerateConfig, kinds_of, shards_hash, splits_of
 from breadcrumbs.data_gen.correction import Correction, correct
 from breadcrumbs.data_gen.dataset import (
     Row,
@@ -36,7 +36,7 @@ from breadcrumbs.data_gen.scenarios import Blueprint, Dropped, Recipe, Scenario,
 from breadcrumbs.data_gen.script import Kind
 from breadcrumbs.data_gen.shaping import Shaper
 from breadcrumbs.data_gen.shards import Job, Made, Tried, packed
-from breadcrumbs.data_gen.splits import SPLITS, Split, Splits, make_splits
+from breadcrumbs.data_gen.splits import SPLITS, Split, Splits
 from breadcrumbs.data_gen.verify import Verifier, duplicate_key
 from breadcrumbs.errors import DataError
 from breadcrumbs.gateway.catalog import Catalog, ToolSpec, load_catalog
@@ -71,7 +71,7 @@ def open_workshop(
             "a worker reads other catalogs or hints than this process did; leave them alone while"
             " data is made and run the same command again"
         )
-    splits = make_splits(catalog, config.held_out_tools, config.held_out_domain)
+    splits = splits_of(config, catalog)
     return Workshop(config, splits, known).make
 
 

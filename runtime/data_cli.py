@@ -234,10 +234,10 @@ def export_command(folder: Path, out: Path, split: Split | None) -> None:
     A call's `arguments` are JSON text here, as at every OpenAI border; in the data set itself they
     are objects. Lines stand in stored order; reasoning stays in the content, between think tags.
     """
-    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.dataset import training_rows
     from breadcrumbs.data_gen.export import export
 
-    rows = load_rows(folder, split)
+    rows = training_rows(folder, split)
     export(rows, _outside(out, folder))
     click.echo(f"{len(rows)} rows written to {out}")
 
@@ -252,10 +252,10 @@ def pairs_command(folder: Path, out: Path, split: Split | None) -> None:
     One JSON line a pair with `prompt`, `chosen`, `rejected` and `tools`, as TRL's trainers take
     them; `fault` says what is wrong with `rejected`. Rows without an opposite are counted.
     """
-    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.dataset import training_rows
     from breadcrumbs.data_gen.pairs import export_pairs, pairs_of
 
-    pairs, without = pairs_of(load_rows(folder, split))
+    pairs, without = pairs_of(training_rows(folder, split))
     if not pairs:
         raise DataError(f"{folder}: no row gives a pair; make one with dispatch and clarify rows")
     export_pairs(pairs, _outside(out, folder))

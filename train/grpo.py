@@ -57,11 +57,11 @@ def read_tried(config: GrpoConfig) -> list[Tried]:
     Raises:
         DataError: none where acting is right, or none where asking is.
     """
-    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.dataset import training_rows
     from breadcrumbs.data_gen.rl_scenarios import scenarios_of
 
     records = scenarios_of(Path(config.data), config.split)
-    rows = load_rows(config.data, config.split)
+    rows = training_rows(config.data, config.split)
     tried = [(row, records[row.id]) for row in rows if unscored(row.scenario) is None]
     for behaviour in ("dispatch", "clarify"):
         if behaviour not in {row.behaviour for row, _ in tried}:

@@ -44,9 +44,9 @@ def read_pairs(config: PairsConfig) -> list[Pair]:
     Raises:
         DataError: no complete data set there, or pairs of one direction only.
     """
-    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.dataset import training_rows
 
-    pairs, _ = pairs_of(load_rows(config.data, config.split))
+    pairs, _ = pairs_of(training_rows(config.data, config.split))
     behaviours = {pair.row.behaviour for pair in pairs}
     for behaviour in ("dispatch", "clarify"):
         if behaviour not in behaviours:

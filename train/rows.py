@@ -17,9 +17,9 @@ def read_rows(config: TrainConfig) -> list[dict[str, Any]]:
     Raises:
         DataError: no complete data set there, or no row in the split.
     """
-    from breadcrumbs.data_gen.dataset import load_rows
+    from breadcrumbs.data_gen.dataset import training_rows
 
-    rows = [row.to_record() for row in load_rows(config.data, config.split)]
+    rows = [row.to_record() for row in training_rows(config.data, config.split)]
     if not rows:
         raise DataError(f"{config.data}: split {config.split!r} is empty; generate more rows")
     groups = {twin: place for place, twin in enumerate(dict.fromkeys(r["twin"] for r in rows))}
