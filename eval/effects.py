@@ -86,7 +86,7 @@ def _weight(cell: Tiers, tiers: Sequence[int]) -> float:
     sign = 1
     for tier in tiers:
         sign *= 1 if cell.flags[tier - 1] else -1
-    return sign / 2 ** (len(TIERS) - len(tiers))
+    return sign / float(2 ** (len(TIERS) - len(tiers)))
 
 
 def _sums(cells: Cells, order: Sequence[Tiers]) -> list[list[tuple[float, float]]]:
